@@ -17,7 +17,10 @@ pub struct Clock {
 
 impl Clock {
     /// Starts a clock at the wall clock's present time.
-    #[allow(clippy::disallowed_methods, reason = "the one reading of the wall clock")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one reading of the wall clock"
+    )]
     pub fn start() -> Self {
         let wall = std::time::SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -27,7 +30,10 @@ impl Clock {
 
     /// Starts a clock that shows `anchor` now.
     pub fn start_at(anchor: Timestamp) -> Self {
-        Self { anchor, since: Instant::now() }
+        Self {
+            anchor,
+            since: Instant::now(),
+        }
     }
 
     /// The present moment.

@@ -163,7 +163,9 @@ impl Code {
             }
             Self::BlockedScheme => "Only http and https are crawled.",
             Self::Noindex => "The page asks not to be kept.",
-            Self::Nofollow => "The link asks not to be followed; name the URL as a seed to fetch it.",
+            Self::Nofollow => {
+                "The link asks not to be followed; name the URL as a seed to fetch it."
+            }
             Self::Trap => "The URL looks endless; name it as a seed to fetch it all the same.",
             Self::ContentType => "Use `download` or `fetch_url` for what is not a page.",
             Self::Dns => "Check the host name.",

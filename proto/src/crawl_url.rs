@@ -221,8 +221,14 @@ mod tests {
     fn one_address_has_one_text() {
         for (given, expected) in [
             ("HTTP://Example.COM:80", "http://example.com/"),
-            ("https://example.com/a/../b/./c#top", "https://example.com/b/c"),
-            ("http://example.com/%7euser/%e4?q=%3d%41", "http://example.com/~user/%E4?q=%3DA"),
+            (
+                "https://example.com/a/../b/./c#top",
+                "https://example.com/b/c",
+            ),
+            (
+                "http://example.com/%7euser/%e4?q=%3d%41",
+                "http://example.com/~user/%E4?q=%3DA",
+            ),
             ("http://example.com/100%", "http://example.com/100%"),
             ("http://example.com/%zz%", "http://example.com/%zz%"),
             ("http://example.com?", "http://example.com/?"),
@@ -235,10 +241,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_crawled_is_named() {
-        assert!(matches!(CrawlUrl::parse("ftp://x.test/"), Err(UrlError::Scheme { .. })));
-        assert!(matches!(CrawlUrl::parse("nonsense"), Err(UrlError::Malformed { .. })));
+        assert!(matches!(
+            CrawlUrl::parse("ftp://x.test/"),
+            Err(UrlError::Scheme { .. })
+        ));
+        assert!(matches!(
+            CrawlUrl::parse("nonsense"),
+            Err(UrlError::Malformed { .. })
+        ));
         let long = format!("http://x.test/{}", "a".repeat(9000));
-        assert!(matches!(CrawlUrl::parse(&long), Err(UrlError::TooLong { .. })));
+        assert!(matches!(
+            CrawlUrl::parse(&long),
+            Err(UrlError::TooLong { .. })
+        ));
     }
 
     #[test]

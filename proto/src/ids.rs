@@ -42,7 +42,11 @@ impl SessionId {
 
 impl fmt::Display for SessionId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "ses_{}", BASE32_NOPAD.encode(&self.0).to_ascii_lowercase())
+        write!(
+            out,
+            "ses_{}",
+            BASE32_NOPAD.encode(&self.0).to_ascii_lowercase()
+        )
     }
 }
 
@@ -50,7 +54,10 @@ impl FromStr for SessionId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let wrong = || IdError { kind: "a session id", given: text.chars().take(80).collect() };
+        let wrong = || IdError {
+            kind: "a session id",
+            given: text.chars().take(80).collect(),
+        };
         let encoded = text.strip_prefix("ses_").ok_or_else(wrong)?;
         if encoded.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Err(wrong());
@@ -98,8 +105,13 @@ impl Digest {
 
     /// Reads 64 hex digits.
     pub fn from_hex(text: &str) -> Result<Self, IdError> {
-        let wrong = || IdError { kind: "a digest", given: text.chars().take(80).collect() };
-        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| wrong())?;
+        let wrong = || IdError {
+            kind: "a digest",
+            given: text.chars().take(80).collect(),
+        };
+        let bytes = HEXLOWER_PERMISSIVE
+            .decode(text.as_bytes())
+            .map_err(|_| wrong())?;
         bytes.try_into().map(Self).map_err(|_| wrong())
     }
 }
@@ -131,7 +143,14 @@ mod tests {
         let text = id.to_string();
         assert_eq!(text.len(), 30);
         assert_eq!(text.parse(), Ok(id));
-        for wrong in ["", "ses_", "ses_a1b2c3", "SES_x", &text.to_uppercase(), &format!("{text}a")] {
+        for wrong in [
+            "",
+            "ses_",
+            "ses_a1b2c3",
+            "SES_x",
+            &text.to_uppercase(),
+            &format!("{text}a"),
+        ] {
             assert!(wrong.parse::<SessionId>().is_err(), "{wrong}");
         }
     }

@@ -25,7 +25,14 @@ pub use status::{ErrorCode, Refusal};
 pub use timestamp::Timestamp;
 
 /// Generated messages, clients and servers of the `crawlforge.v1` package.
-#[allow(missing_docs, clippy::all, unreachable_pub, reason = "generated; the .proto files carry the words")]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
+    unreachable_pub,
+    reason = "generated; the .proto files carry the words"
+)]
 pub mod v1 {
     tonic::include_proto!("crawlforge.v1");
 }

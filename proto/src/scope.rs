@@ -77,7 +77,9 @@ impl CompiledScope {
             Within::Prefixes(prefixes) => {
                 let name = host_name(url);
                 let path = url.url().path();
-                prefixes.iter().any(|(host, start)| *host == name && path.starts_with(start))
+                prefixes
+                    .iter()
+                    .any(|(host, start)| *host == name && path.starts_with(start))
             }
         };
         is_within
@@ -99,7 +101,9 @@ fn prefix(url: &CrawlUrl) -> (String, String) {
 
 fn compiled(patterns: &[String]) -> Result<Vec<Regex>, ScopeError> {
     if patterns.len() > MAX_PATTERNS {
-        return Err(ScopeError::TooMany { count: patterns.len() });
+        return Err(ScopeError::TooMany {
+            count: patterns.len(),
+        });
     }
     let mut all = Vec::with_capacity(patterns.len());
     for pattern in patterns {
@@ -110,7 +114,9 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, ScopeError> {
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(refused(format!("longer than {MAX_PATTERN_BYTES} bytes")));
         }
-        let built = RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).build();
+        let built = RegexBuilder::new(pattern)
+            .size_limit(MAX_COMPILED_BYTES)
+            .build();
         all.push(built.map_err(|error| refused(error.to_string()))?);
     }
     Ok(all)
@@ -119,8 +125,8 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, ScopeError> {
 #[cfg(test)]
 mod tests {
     use super::CompiledScope;
-    use crate::v1::{Scope, scope::Reach};
     use crate::CrawlUrl;
+    use crate::v1::{Scope, scope::Reach};
 
     fn scope(reach: Reach, include: &[&str], exclude: &[&str]) -> CompiledScope {
         let scope = Scope {
@@ -165,7 +171,10 @@ mod tests {
 
     #[test]
     fn a_bad_pattern_is_named() {
-        let bad = Scope { include: vec!["(".into()], ..Scope::default() };
+        let bad = Scope {
+            include: vec!["(".into()],
+            ..Scope::default()
+        };
         let error = CompiledScope::compile(&bad, &[]).unwrap_err();
         assert!(error.to_string().contains("pattern `(`"), "{error}");
     }

@@ -110,7 +110,11 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal that no single argument is to blame for.
     pub fn new(code: ErrorCode, message: impl fmt::Display) -> Self {
-        Self { code, field: None, message: message.to_string() }
+        Self {
+            code,
+            field: None,
+            message: message.to_string(),
+        }
     }
 
     /// An argument at fault.
@@ -141,8 +145,8 @@ impl From<Status> for Refusal {
             let value = status.metadata().get(key)?;
             value.to_str().ok().map(str::to_owned)
         };
-        let named = text(CODE)
-            .and_then(|word| ErrorCode::ALL.into_iter().find(|code| code.word() == word));
+        let named =
+            text(CODE).and_then(|word| ErrorCode::ALL.into_iter().find(|code| code.word() == word));
         Self {
             code: named.unwrap_or_else(|| ErrorCode::from_grpc(status.code())),
             field: text(FIELD),
@@ -160,7 +164,11 @@ mod tests {
     #[test]
     fn a_refusal_survives_the_wire() {
         for code in ErrorCode::ALL {
-            let refusal = Refusal { code, field: Some("max_pages".into()), message: "no".into() };
+            let refusal = Refusal {
+                code,
+                field: Some("max_pages".into()),
+                message: "no".into(),
+            };
             assert_eq!(Refusal::from(Status::from(refusal.clone())), refusal);
         }
     }
