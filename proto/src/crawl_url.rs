@@ -2,12 +2,14 @@
 //!
 //! Canonical form: parsed by the WHATWG URL standard, fragment dropped, and in path and query the hex digits of
 //! escapes in upper case and escapes of unreserved characters (RFC 3986, 2.3) decoded once. Nothing else changes.
+//! An escape whose decoding would complete a new escape (`%%34` before `1` would become `%41`) stays as it is, so
+//! that the canonical form of a canonical URL is itself.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use url::Url;
+use url::{EncodingOverride, Url};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{DomainKey, HostKey};
@@ -50,23 +52,32 @@ pub struct CrawlUrl(Url);
 impl CrawlUrl {
     /// Reads an absolute URL.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        Self::resolve(None, text)
+        Self::resolve(None, text, None)
     }
 
     /// Resolves `href` against this URL.
     pub fn join(&self, href: &str) -> Result<Self, UrlError> {
-        Self::resolve(Some(&self.0), href)
+        Self::resolve(Some(&self.0), href, None)
+    }
+
+    /// Resolves `href` as a page in another encoding than UTF-8 means it: `encode` gives the bytes of its query.
+    pub fn join_encoded(&self, href: &str, encode: EncodingOverride<'_>) -> Result<Self, UrlError> {
+        Self::resolve(Some(&self.0), href, encode)
     }
 
     /// Takes a URL that was parsed elsewhere.
     pub fn from_url(url: &Url) -> Result<Self, UrlError> {
+        Self::canonical(url.clone())
+    }
+
+    fn canonical(mut canonical: Url) -> Result<Self, UrlError> {
+        let url = &canonical;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(UrlError::Scheme {
                 given: shortened(url.as_str()),
                 scheme: url.scheme().to_owned(),
             });
         }
-        let mut canonical = url.clone();
         canonical.set_fragment(None);
         if let Some(path) = normalised_escapes(canonical.path()) {
             canonical.set_path(&path);
@@ -81,13 +92,17 @@ impl CrawlUrl {
         Ok(Self(canonical))
     }
 
-    fn resolve(base: Option<&Url>, text: &str) -> Result<Self, UrlError> {
-        let parsed = Url::options().base_url(base).parse(text);
-        let url = parsed.map_err(|error| UrlError::Malformed {
+    fn resolve(
+        base: Option<&Url>,
+        text: &str,
+        encode: EncodingOverride<'_>,
+    ) -> Result<Self, UrlError> {
+        let options = Url::options().base_url(base).encoding_override(encode);
+        let url = options.parse(text).map_err(|error| UrlError::Malformed {
             given: shortened(text),
             why: error.to_string(),
         })?;
-        Self::from_url(&url)
+        Self::canonical(url)
     }
 
     /// The canonical text.
@@ -171,6 +186,21 @@ fn normalised_escapes(text: &str) -> Option<String> {
     if !text.contains('%') {
         return None;
     }
+    let mut out = decoded_once(text, Stray::MayGrow);
+    if decoded_once(&out, Stray::MayGrow) != out {
+        out = decoded_once(text, Stray::StaysStray);
+    }
+    (out != text).then_some(out)
+}
+
+/// What may happen behind a percent sign that begins no escape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stray {
+    MayGrow,
+    StaysStray,
+}
+
+fn decoded_once(text: &str, stray: Stray) -> String {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -178,23 +208,38 @@ fn normalised_escapes(text: &str) -> Option<String> {
         out.push_str(&rest[..at]);
         let from = text.len() - rest.len() + at;
         let value = bytes.get(from + 1..from + 3).and_then(hex_pair);
-        match value {
-            Some(byte) if is_unreserved(byte) => {
-                out.push(char::from(byte));
-                rest = &rest[at + 3..];
-            }
-            Some(byte) => {
-                out.push_str(&format!("%{byte:02X}"));
-                rest = &rest[at + 3..];
-            }
-            None => {
-                out.push('%');
-                rest = &rest[at + 1..];
-            }
+        let Some(byte) = value else {
+            out.push('%');
+            rest = &rest[at + 1..];
+            continue;
+        };
+        let may_decode = stray == Stray::MayGrow || !completes_escape(&out, byte);
+        if is_unreserved(byte) && may_decode {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(hex_digit(byte >> 4));
+            out.push(hex_digit(byte & 15));
         }
+        rest = &rest[at + 3..];
     }
     out.push_str(rest);
-    (out != text).then_some(out)
+    out
+}
+
+/// Whether `byte`, put behind `before`, could become part of an escape that was none.
+fn completes_escape(before: &str, byte: u8) -> bool {
+    let bytes = before.as_bytes();
+    byte.is_ascii_hexdigit()
+        && match bytes {
+            [.., b'%'] => true,
+            [.., b'%', digit] => digit.is_ascii_hexdigit(),
+            _ => false,
+        }
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).map_or('0', |digit| digit.to_ascii_uppercase())
 }
 
 fn hex_pair(digits: &[u8]) -> Option<u8> {
@@ -231,6 +276,12 @@ mod tests {
             ),
             ("http://example.com/100%", "http://example.com/100%"),
             ("http://example.com/%zz%", "http://example.com/%zz%"),
+            ("http://example.com/%%34%31", "http://example.com/%%341"),
+            ("http://example.com/%%34", "http://example.com/%4"),
+            (
+                "http://example.com/%4%31?%%34%31",
+                "http://example.com/%4%31?%%341",
+            ),
             ("http://example.com?", "http://example.com/?"),
             ("http://bücher.example/", "http://xn--bcher-kva.example/"),
             ("http://0x7f.1/", "http://127.0.0.1/"),
@@ -263,6 +314,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn stray_percent_signs_settle_at_once(path in "[%0-9a-eA-E./?]{0,16}") {
+            if let Ok(once) = CrawlUrl::parse(&format!("http://x.test/{path}")) {
+                prop_assert_eq!(CrawlUrl::parse(once.as_str()), Ok(once.clone()));
+            }
+        }
+
         #[test]
         fn canonicalisation_is_idempotent(path in "[ -~\u{e0}-\u{ff}]{0,40}") {
             if let Ok(once) = CrawlUrl::parse(&format!("http://x.test/{path}")) {

@@ -13,6 +13,7 @@ mod scope;
 mod states;
 mod status;
 mod timestamp;
+mod url_rules;
 
 pub use clock::Clock;
 pub use code::Code;
@@ -23,6 +24,7 @@ pub use scope::{CompiledScope, ScopeError};
 pub use states::{SESSION_STATES, URL_STATES};
 pub use status::{ErrorCode, Refusal};
 pub use timestamp::Timestamp;
+pub use url_rules::{Skip, TrapRules, UrlRules};
 
 /// Generated messages, clients and servers of the `crawlforge.v1` package.
 #[allow(
