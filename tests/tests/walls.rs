@@ -1,0 +1,217 @@
+//! The walls between the rooms: who may depend on whom, what pure files may not say, how long a file may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+const ROOMS: [&str; 5] = ["proto", "coordinator", "worker", "gateway", "crawlforge"];
+/// Most lines of product code in one file; past that, a noun is hiding in it.
+const LONGEST_FILE: usize = 450;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What each room names in its manifest, tests of its own left out.
+fn dependencies() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let manifest = root().join("Cargo.toml");
+    let metadata = MetadataCommand::new()
+        .manifest_path(manifest)
+        .no_deps()
+        .exec()?;
+    let mut rooms = BTreeMap::new();
+    for package in metadata.packages {
+        let normal = package
+            .dependencies
+            .iter()
+            .filter(|one| one.kind == DependencyKind::Normal);
+        let names = normal.map(|one| one.name.clone()).collect();
+        rooms.insert(package.name.to_string(), names);
+    }
+    Ok(rooms)
+}
+
+#[test]
+fn a_room_depends_only_on_what_its_work_needs() -> Result<()> {
+    let rooms = dependencies()?;
+    let html = ["html5ever", "dom_query", "dom_smoothie"];
+    let storage = ["sled", "fjall", "object_store", "consistent_hash"];
+    let walls: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "proto",
+            &[],
+            &[
+                "rmcp",
+                "reqwest",
+                "ractor",
+                "axum",
+                "metrics",
+                "sled",
+                "fjall",
+                "html5ever",
+                "dom_query",
+                "consistent_hash",
+            ],
+        ),
+        (
+            "coordinator",
+            &["proto"],
+            &[
+                "rmcp",
+                "reqwest",
+                "hickory-resolver",
+                "quick-xml",
+                "axum",
+                "html5ever",
+                "dom_query",
+                "dom_smoothie",
+            ],
+        ),
+        (
+            "worker",
+            &["proto"],
+            &[
+                "rmcp",
+                "axum",
+                "sled",
+                "fjall",
+                "object_store",
+                "consistent_hash",
+            ],
+        ),
+        (
+            "gateway",
+            &["proto"],
+            &[
+                "reqwest",
+                "ractor",
+                "hickory-resolver",
+                "html5ever",
+                "dom_query",
+                "sled",
+                "fjall",
+                "consistent_hash",
+            ],
+        ),
+    ];
+    for (room, allowed, banned) in walls {
+        let named = rooms.get(room).with_context(|| format!("{room} is gone"))?;
+        for other in ROOMS.iter().filter(|other| !allowed.contains(other)) {
+            assert!(!named.contains(*other), "{room} must not depend on {other}");
+        }
+        for name in banned {
+            assert!(!named.contains(*name), "{room} must not depend on {name}");
+        }
+    }
+    for (room, named) in &rooms {
+        if room != "worker" && room != "tests" {
+            assert!(
+                html.iter().all(|name| !named.contains(*name)),
+                "{room} parses HTML"
+            );
+        }
+        if room != "coordinator" && room != "tests" {
+            assert!(
+                storage.iter().all(|name| !named.contains(*name)),
+                "{room} stores"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn one_cryptography_and_one_html_parser_are_locked() -> Result<()> {
+    let lock = fs::read_to_string(root().join("Cargo.lock"))?;
+    let count = |name: &str| {
+        lock.lines()
+            .filter(|line| *line == format!("name = \"{name}\""))
+            .count()
+    };
+    for banned in ["aws-lc-sys", "aws-lc-rs", "openssl-sys", "native-tls"] {
+        assert_eq!(count(banned), 0, "{banned} is locked");
+    }
+    for single in ["html5ever", "rustls", "tonic", "prost", "ring", "hyper"] {
+        assert!(
+            count(single) <= 1,
+            "{single} is locked {} times",
+            count(single)
+        );
+    }
+    Ok(())
+}
+
+/// All product files of the rooms, with their text up to the tests.
+fn product_files() -> Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for room in ["proto", "coordinator", "worker", "gateway", "cli"] {
+        walk(&root().join(room).join("src"), &mut files)?;
+    }
+    Ok(files)
+}
+
+fn walk(folder: &Path, files: &mut Vec<(PathBuf, String)>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            walk(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path)?;
+            let product = match text.find("#[cfg(test)]") {
+                Some(at) => text[..at].to_owned(),
+                None => text,
+            };
+            files.push((path, product));
+        }
+    }
+    Ok(())
+}
+
+fn short(path: &Path) -> String {
+    path.strip_prefix(root())
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_can_hold() -> Result<()> {
+    let long: Vec<String> = product_files()?
+        .iter()
+        .map(|(path, text)| (short(path), text.lines().count()))
+        .filter(|(path, lines)| *lines > LONGEST_FILE && !path.ends_with("tests.rs"))
+        .map(|(path, lines)| format!("{path}: {lines} lines"))
+        .collect();
+    assert!(long.is_empty(), "more than {LONGEST_FILE} lines: {long:#?}");
+    Ok(())
+}
+
+#[test]
+fn no_product_file_holds_a_placeholder() -> Result<()> {
+    let words = [
+        "todo!(",
+        "unimplemented!(",
+        "TODO",
+        "FIXME",
+        "XXX",
+        "not implemented",
+        ".unwrap()",
+    ];
+    let mut found = Vec::new();
+    for (path, text) in product_files()? {
+        for (number, line) in text.lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            let is_found = words
+                .iter()
+                .any(|word| line.contains(word) && !(is_comment && *word == ".unwrap()"));
+            if is_found {
+                found.push(format!("{}:{}: {}", short(&path), number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    Ok(())
+}
