@@ -215,3 +215,64 @@ fn no_product_file_holds_a_placeholder() -> Result<()> {
     assert!(found.is_empty(), "{found:#?}");
     Ok(())
 }
+
+/// Rules of the trade, without time, tasks or input of their own: folders and files below the root. In a folder the
+/// file `actor.rs` is the shell that carries out what its neighbours decide.
+const PURE: [&str; 14] = [
+    "proto/src/code.rs",
+    "proto/src/crawl_url.rs",
+    "proto/src/host_key.rs",
+    "proto/src/ids.rs",
+    "proto/src/scope.rs",
+    "proto/src/states.rs",
+    "proto/src/timestamp.rs",
+    "coordinator/src/shard",
+    "coordinator/src/keys.rs",
+    "worker/src/charset.rs",
+    "worker/src/page",
+    "worker/src/robots",
+    "worker/src/sitemap",
+    "gateway/src/table.rs",
+];
+
+#[test]
+fn pure_files_take_time_as_an_argument_and_wait_for_nothing() -> Result<()> {
+    let words = [
+        "async ",
+        ".await",
+        "tokio::",
+        "ractor::",
+        "Clock",
+        "SystemTime",
+        "Instant::now",
+        "std::fs",
+        "std::env",
+        "std::thread",
+        "reqwest::",
+    ];
+    let files = product_files()?;
+    let mut found = Vec::new();
+    for pure in PURE {
+        let inside: Vec<_> = files
+            .iter()
+            .filter(|(path, _)| short(path).starts_with(pure) && !path.ends_with("actor.rs"))
+            .collect();
+        assert!(
+            !inside.is_empty(),
+            "{pure} is gone; name what took its place"
+        );
+        for (path, text) in inside {
+            let code = text
+                .lines()
+                .enumerate()
+                .filter(|(_, line)| !line.trim_start().starts_with("//"));
+            for (number, line) in code {
+                if words.iter().any(|word| line.contains(word)) {
+                    found.push(format!("{}:{}: {}", short(path), number + 1, line.trim()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    Ok(())
+}
