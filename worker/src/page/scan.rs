@@ -1,0 +1,280 @@
+//! The pass over tokens: links, title, base, metas, and how deep the page is nested.
+//!
+//! A bare tokenizer knows no elements, so this sink keeps a light stack of open ones: enough to know foreign content
+//! (SVG, MathML), templates and text-only elements, and to bound the depth of the tree that a parser would build.
+
+mod open;
+
+use std::cell::RefCell;
+
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+
+use super::directives::{self, Asked};
+use super::{From, MAX_LINKS};
+use open::OpenElements;
+
+/// Longest text of a link that is kept, in bytes.
+const MAX_ANCHOR: usize = 200;
+
+/// Longest title that is kept.
+const MAX_TITLE: usize = 4 * 1024;
+
+/// How much is fed to the tokenizer at once.
+const CHUNK: usize = 1 << 20;
+
+/// A link as it is written.
+#[derive(Debug)]
+pub(super) struct RawLink {
+    pub(super) href: StrTendril,
+    pub(super) from: From,
+    pub(super) nofollow: bool,
+    pub(super) anchor: String,
+}
+
+/// What the pass found.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) base_href: Option<String>,
+    pub(super) links: Vec<RawLink>,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) language: Option<String>,
+    pub(super) canonicals: Vec<String>,
+    pub(super) robots: Asked,
+    /// The most elements that were open at once, near enough.
+    pub(super) depth: usize,
+}
+
+/// Runs the pass over a page's text.
+pub(super) fn run(text: &str, agent: &str) -> Scan {
+    let sink = Sink(RefCell::new(State {
+        scan: Scan::default(),
+        open: OpenElements::default(),
+        agent: agent.split('/').next().unwrap_or(agent).to_owned(),
+        is_in_title: false,
+        anchor: None,
+        is_head_over: false,
+    }));
+    let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
+    let queue = BufferQueue::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut end = rest.len().min(CHUNK);
+        while !rest.is_char_boundary(end) {
+            end += 1;
+        }
+        queue.push_back(StrTendril::from_slice(&rest[..end]));
+        // The sink never asks to stop, so this reads everything.
+        drop(tokenizer.feed(&queue));
+        rest = &rest[end..];
+    }
+    tokenizer.end();
+    let state = tokenizer.sink.0.into_inner();
+    let depth = state.open.deepest();
+    Scan {
+        depth,
+        ..state.scan
+    }
+}
+
+struct Sink(RefCell<State>);
+
+struct State {
+    scan: Scan,
+    open: OpenElements,
+    agent: String,
+    is_in_title: bool,
+    /// The link whose text is being read.
+    anchor: Option<usize>,
+    is_head_over: bool,
+}
+
+impl TokenSink for Sink {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let mut state = self.0.borrow_mut();
+        match token {
+            Token::TagToken(tag) => match tag.kind {
+                TagKind::StartTag => return state.start(&tag),
+                TagKind::EndTag => state.end(&tag),
+            },
+            Token::CharacterTokens(text) => state.text(&text),
+            Token::DoctypeToken(_)
+            | Token::CommentToken(_)
+            | Token::NullCharacterToken
+            | Token::EOFToken
+            | Token::ParseError(_) => {}
+        }
+        TokenSinkResult::Continue
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
+        self.0.borrow().open.is_foreign()
+    }
+}
+
+impl State {
+    fn start(&mut self, tag: &Tag) -> TokenSinkResult<()> {
+        let name: &str = &tag.name;
+        let is_foreign = self.open.start(&tag.name, tag.self_closing);
+        if !self.is_head_over && !is_head_element(name) {
+            self.is_head_over = true;
+        }
+        if !self.open.is_inert() {
+            self.element(name, tag, is_foreign);
+        }
+        if is_foreign {
+            return TokenSinkResult::Continue;
+        }
+        match name {
+            "script" => TokenSinkResult::RawData(RawKind::ScriptData),
+            "style" | "xmp" | "iframe" | "noembed" | "noframes" => {
+                TokenSinkResult::RawData(RawKind::Rawtext)
+            }
+            "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
+            "plaintext" => TokenSinkResult::Plaintext,
+            _ => TokenSinkResult::Continue,
+        }
+    }
+
+    fn element(&mut self, name: &str, tag: &Tag, is_foreign: bool) {
+        match name {
+            "a" => {
+                let href = attribute(tag, "href")
+                    .or_else(|| attribute(tag, "xlink:href").filter(|_| is_foreign));
+                self.anchor = self.link(tag, href, From::Anchor);
+            }
+            _ if is_foreign => {}
+            "area" => drop(self.link(tag, attribute(tag, "href"), From::Area)),
+            "iframe" => drop(self.link(tag, attribute(tag, "src"), From::Iframe)),
+            "frame" => drop(self.link(tag, attribute(tag, "src"), From::Frame)),
+            "link" => self.link_element(tag),
+            "meta" => self.meta(tag),
+            "base" => {
+                if self.scan.base_href.is_none() {
+                    self.scan.base_href = attribute(tag, "href").map(|href| href.to_string());
+                }
+            }
+            "title" => {
+                if self.scan.title.is_none() {
+                    self.scan.title = Some(String::new());
+                    self.is_in_title = true;
+                }
+            }
+            "html" => {
+                if self.scan.language.is_none() {
+                    let language = attribute(tag, "lang").map(|lang| lang.trim().to_owned());
+                    self.scan.language = language.filter(|lang| !lang.is_empty());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: &Tag) {
+        self.open.end(&tag.name);
+        match &*tag.name {
+            "title" => self.is_in_title = false,
+            "a" => self.anchor = None,
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.is_in_title {
+            if let Some(title) = self.scan.title.as_mut() {
+                push_within(title, text, MAX_TITLE);
+            }
+            return;
+        }
+        if let Some(link) = self.anchor.and_then(|at| self.scan.links.get_mut(at)) {
+            push_within(&mut link.anchor, text, MAX_ANCHOR);
+        }
+    }
+
+    fn link(&mut self, tag: &Tag, href: Option<&StrTendril>, from: From) -> Option<usize> {
+        let href = href?;
+        if self.scan.links.len() >= MAX_LINKS {
+            return None;
+        }
+        let nofollow = attribute(tag, "rel").is_some_and(|rel| has_word(rel, "nofollow"));
+        self.scan.links.push(RawLink {
+            href: href.clone(),
+            from,
+            nofollow,
+            anchor: String::new(),
+        });
+        Some(self.scan.links.len() - 1)
+    }
+
+    fn link_element(&mut self, tag: &Tag) {
+        let (Some(rel), Some(href)) = (attribute(tag, "rel"), attribute(tag, "href")) else {
+            return;
+        };
+        if has_word(rel, "canonical") && !self.is_head_over {
+            self.scan.canonicals.push(href.to_string());
+        }
+        for (word, from) in [
+            ("next", From::Next),
+            ("prev", From::Prev),
+            ("alternate", From::Alternate),
+        ] {
+            let is_style = from == From::Alternate && has_word(rel, "stylesheet");
+            if has_word(rel, word) && !is_style {
+                self.link(tag, Some(href), from);
+            }
+        }
+    }
+
+    fn meta(&mut self, tag: &Tag) {
+        let Some(content) = attribute(tag, "content") else {
+            return;
+        };
+        if let Some(name) = attribute(tag, "name") {
+            let name = name.trim();
+            if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(&self.agent) {
+                self.scan.robots = self.scan.robots.and(directives::of_content(content));
+            } else if name.eq_ignore_ascii_case("description") && self.scan.description.is_none() {
+                self.scan.description = Some(content.to_string());
+            }
+        }
+        let is_refresh = attribute(tag, "http-equiv")
+            .is_some_and(|value| value.trim().eq_ignore_ascii_case("refresh"));
+        if let Some(target) = directives::refresh_target(content).filter(|_| is_refresh) {
+            self.link(tag, Some(&StrTendril::from_slice(target)), From::Refresh);
+        }
+    }
+}
+
+fn push_within(out: &mut String, text: &str, most: usize) {
+    let mut end = most.saturating_sub(out.len()).min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.push_str(&text[..end]);
+}
+
+fn attribute<'a>(tag: &'a Tag, name: &str) -> Option<&'a StrTendril> {
+    let mut attributes = tag.attrs.iter();
+    let found = attributes.find(|attribute| &*attribute.name.local == name);
+    found.map(|attribute| &attribute.value)
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    words.any(|one| one.eq_ignore_ascii_case(word))
+}
+
+/// Elements that do not end the head when they begin.
+fn is_head_element(name: &str) -> bool {
+    matches!(
+        name,
+        "html" | "head" | "title" | "base" | "basefont" | "bgsound" | "link" | "meta" | "script"
+            | "style" | "noscript" | "noframes" | "template"
+    )
+}

@@ -1,0 +1,1 @@
+//! Pages, from bytes to what they say.

@@ -1,0 +1,346 @@
+//! Sitemaps, sitemap indexes, text lists and feeds: which addresses a document names.
+//!
+//! The content decides what a document is, not its type or name. Memory is bounded: 50 MiB after decompression and
+//! 50,000 addresses. A document that breaks off gives what came before and says so; one that declares entities is
+//! refused whole.
+
+mod dates;
+mod gunzip;
+mod xml;
+
+use std::borrow::Cow;
+
+use proto::{Code, CrawlUrl};
+
+use crate::charset;
+
+pub use dates::{is_valid as is_valid_date, rfc822_to_rfc3339};
+
+/// Most bytes of a document after decompression (sitemaps.org).
+pub const MAX_BYTES: usize = 50 * 1024 * 1024;
+
+/// Most addresses that are taken from one document (sitemaps.org).
+pub const MAX_URLS: usize = 50_000;
+
+/// What a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A list of pages.
+    Urlset,
+    /// A list of sitemaps.
+    Index,
+    /// One address a line.
+    Text,
+    /// RSS, any version.
+    Rss,
+    /// Atom, any version.
+    Atom,
+}
+
+impl Kind {
+    /// The stable word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Urlset => "urlset",
+            Self::Index => "index",
+            Self::Text => "text",
+            Self::Rss => "rss",
+            Self::Atom => "atom",
+        }
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sitemap {
+    /// What the document is.
+    pub kind: Kind,
+    /// The pages it names, in order.
+    pub urls: Vec<Entry>,
+    /// The sitemaps it names, in order.
+    pub sitemaps: Vec<Child>,
+    /// Whether the document was read to its proper end.
+    pub is_complete: bool,
+    /// What is wrong with it, for people.
+    pub warning: Option<String>,
+}
+
+/// A page that a sitemap names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its address.
+    pub url: CrawlUrl,
+    /// When it changed last: a W3C date as written, or RFC 3339 for a feed's date.
+    pub lastmod: Option<String>,
+    /// One of the seven words of the protocol.
+    pub changefreq: Option<&'static str>,
+    /// From 0 to 1.
+    pub priority: Option<f64>,
+    /// The same page in other languages.
+    pub alternates: Vec<Alternate>,
+}
+
+/// The same page in another language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alternate {
+    /// The language, as written.
+    pub hreflang: String,
+    /// The address.
+    pub url: CrawlUrl,
+}
+
+/// A sitemap that an index names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its address.
+    pub url: CrawlUrl,
+    /// When it changed last, as written.
+    pub lastmod: Option<String>,
+}
+
+/// Why a document gives no address at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SitemapError {
+    /// It is something else.
+    #[error("the document is no sitemap")]
+    NotASitemap,
+    /// There is nothing in it.
+    #[error("the document is empty")]
+    Empty,
+    /// It claims to be gzip and cannot be unpacked.
+    #[error("the gzip stream is broken")]
+    BadGzip,
+    /// It is larger than the protocol allows.
+    #[error("the document has more than {MAX_BYTES} bytes")]
+    TooLarge,
+    /// It declares entities.
+    #[error("the document declares entities, which are refused")]
+    DtdEntities,
+}
+
+impl SitemapError {
+    /// The stable word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NotASitemap => "not_a_sitemap",
+            Self::Empty => "empty",
+            Self::BadGzip => "bad_gzip",
+            Self::TooLarge => "too_large",
+            Self::DtdEntities => "dtd_entities",
+        }
+    }
+
+    /// The ledger's code for it.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::NotASitemap | Self::Empty | Self::DtdEntities => Code::NotASitemap,
+            Self::BadGzip => Code::Decode,
+            Self::TooLarge => Code::TooLarge,
+        }
+    }
+}
+
+impl Sitemap {
+    fn empty(kind: Kind) -> Self {
+        Self {
+            kind,
+            urls: Vec::new(),
+            sitemaps: Vec::new(),
+            is_complete: true,
+            warning: None,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.urls.len() + self.sitemaps.len() >= MAX_URLS
+    }
+
+    fn break_off(&mut self, warning: impl Into<String>) {
+        self.is_complete = false;
+        self.warning.get_or_insert(warning.into());
+    }
+}
+
+/// Reads the document found at `url`; addresses in it are resolved against that.
+pub fn read(body: &[u8], url: &CrawlUrl) -> Result<Sitemap, SitemapError> {
+    let unpacked = gunzip::unpacked(body)?;
+    let bytes = unpacked.bytes.as_ref();
+    if bytes.len() > MAX_BYTES {
+        return Err(SitemapError::TooLarge);
+    }
+    let text = charset::decode_xml(bytes, None).0;
+    let text = text.trim_start_matches(is_blank);
+    if text.is_empty() {
+        return Err(if unpacked.is_cut {
+            SitemapError::BadGzip
+        } else {
+            SitemapError::Empty
+        });
+    }
+    let mut sitemap = if text.starts_with('<') {
+        xml::read(text, url)?
+    } else {
+        lines(text, url)?
+    };
+    if unpacked.is_cut {
+        sitemap.break_off("the gzip stream breaks off");
+    }
+    Ok(sitemap)
+}
+
+/// Blanks of Unicode, and the marks that editors leave behind.
+fn is_blank(letter: char) -> bool {
+    letter.is_whitespace() || matches!(letter, '\u{feff}' | '\u{200b}' | '\0')
+}
+
+fn resolved(text: &str, base: &CrawlUrl) -> Option<CrawlUrl> {
+    let text = text.trim_matches(is_blank);
+    if text.is_empty() {
+        return None;
+    }
+    base.join(text).ok()
+}
+
+/// One address a line. Absolute addresses only: any text would do as a relative one.
+fn lines(text: &str, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
+    let mut sitemap = Sitemap::empty(Kind::Text);
+    for line in text.split(['\n', '\r']) {
+        let line = line.trim_matches(is_blank);
+        let is_absolute = ["http:", "https:"].iter().any(|scheme| {
+            let start = line.get(..scheme.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        });
+        let Some(url) = Some(line).filter(|_| is_absolute).and_then(|line| resolved(line, base))
+        else {
+            continue;
+        };
+        if sitemap.is_full() {
+            sitemap.break_off(too_many());
+            break;
+        }
+        sitemap.urls.push(Entry::bare(url));
+    }
+    if sitemap.urls.is_empty() {
+        return Err(SitemapError::NotASitemap);
+    }
+    Ok(sitemap)
+}
+
+fn too_many() -> Cow<'static, str> {
+    format!("there are more than {MAX_URLS} addresses; the rest was left out").into()
+}
+
+impl Entry {
+    const fn bare(url: CrawlUrl) -> Self {
+        Self {
+            url,
+            lastmod: None,
+            changefreq: None,
+            priority: None,
+            alternates: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+    use proto::CrawlUrl;
+
+    use super::{Kind, MAX_URLS, Sitemap, SitemapError, read};
+
+    fn at() -> CrawlUrl {
+        CrawlUrl::parse("https://site.test/maps/sitemap.xml").unwrap()
+    }
+
+    fn texts(sitemap: &Sitemap) -> Vec<&str> {
+        let urls = sitemap.urls.iter();
+        urls.map(|entry| entry.url.as_str()).collect()
+    }
+
+    fn packed(body: &[u8]) -> Vec<u8> {
+        let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+        out.write_all(body).unwrap();
+        out.finish().unwrap()
+    }
+
+    #[test]
+    fn the_content_decides_what_it_is() {
+        for (body, kind) in [
+            ("<urlset><url><loc>/a</loc></url></urlset>", Kind::Urlset),
+            ("<SitemapIndex></SitemapIndex>", Kind::Index),
+            ("http://site.test/a\nnot an address\n", Kind::Text),
+            ("<rss><channel><item><link>/a</link></item></channel></rss>", Kind::Rss),
+            ("<feed><entry><link href='/a'/></entry></feed>", Kind::Atom),
+        ] {
+            assert_eq!(read(body.as_bytes(), &at()).unwrap().kind, kind, "{body}");
+        }
+        for (body, error) in [
+            ("<html></html>", SitemapError::NotASitemap),
+            (" \n", SitemapError::Empty),
+            ("just words", SitemapError::NotASitemap),
+        ] {
+            assert_eq!(read(body.as_bytes(), &at()), Err(error), "{body}");
+        }
+    }
+
+    #[test]
+    fn entities_are_refused_wherever_they_are_declared() {
+        let body = "<urlset><url><loc>/a</loc></url></urlset><!DOCTYPE x [<!ENTITY a 'b'>]>";
+        assert_eq!(read(body.as_bytes(), &at()), Err(SitemapError::DtdEntities));
+    }
+
+    #[test]
+    fn a_packed_document_that_breaks_off_gives_what_came_before() {
+        let mut body = String::from("<urlset>");
+        for number in 0..500 {
+            body.push_str(&format!("<url><loc>/page/{number}</loc></url>"));
+        }
+        let whole = packed(body.as_bytes());
+        let sitemap = read(&whole[..whole.len() / 2], &at()).unwrap();
+        assert!(!sitemap.is_complete && sitemap.warning.is_some());
+        assert!(sitemap.urls.len() > 10 && sitemap.urls.len() < 500);
+    }
+
+    #[test]
+    fn what_unpacks_to_too_much_is_refused() {
+        let bomb = packed(&vec![b' '; super::MAX_BYTES + 10]);
+        assert_eq!(read(&bomb, &at()), Err(SitemapError::TooLarge));
+    }
+
+    #[test]
+    fn no_more_addresses_are_taken_than_the_protocol_allows() {
+        let body = "http://site.test/a\n".repeat(MAX_URLS + 1);
+        let sitemap = read(body.as_bytes(), &at()).unwrap();
+        assert_eq!(sitemap.urls.len(), MAX_URLS);
+        assert!(!sitemap.is_complete);
+    }
+
+    #[test]
+    fn places_of_pictures_are_no_pages() {
+        let body = "<urlset><url><loc>/a</loc><image:image><image:loc>/i.png</image:loc></image:image></url>\
+            <url><loc>/b</loc><lastmod>nonsense</lastmod><priority>7</priority></url></urlset>";
+        let sitemap = read(body.as_bytes(), &at()).unwrap();
+        assert_eq!(texts(&sitemap), ["https://site.test/a", "https://site.test/b"]);
+        assert_eq!((sitemap.urls[1].lastmod.clone(), sitemap.urls[1].priority), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            drop(read(&body, &at()));
+            let mut packed = vec![0x1f, 0x8b, 8];
+            packed.extend(&body);
+            drop(read(&packed, &at()));
+        }
+
+        #[test]
+        fn any_tags_are_taken(body in "<(urlset|rss|feed|sitemapindex)>(</?(url|loc|item|link|entry|image:loc|lastmod|url)/?>|<!|<!DOCTYPE|\\[|\\]|&amp;|&|x|<|>|<!\\[CDATA\\[|]]>|-->|<!--){0,20}") {
+            drop(read(body.as_bytes(), &at()));
+        }
+    }
+}
