@@ -1,0 +1,65 @@
+//! The tools, a file per group; each turns checked arguments into an answer.
+
+mod batch;
+mod crawl;
+mod map;
+mod results;
+mod scrape;
+mod spec;
+mod status;
+mod version;
+
+use proto::v1::control_request::Order;
+use proto::v1::{SessionSpec, SessionStatus};
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
+
+use crate::Shared;
+use crate::answer::Answer;
+use crate::args::Args;
+use crate::error::Fault;
+use crate::running::Running;
+use crate::table::ToolId;
+
+/// One call with all it needs.
+pub(crate) struct Call<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) args: Args,
+    pub(crate) context: &'a RequestContext<RoleServer>,
+    pub(crate) running: &'a Running,
+}
+
+impl Call<'_> {
+    /// Starts a session that ends with this call's cancellation.
+    async fn start(&self, spec: SessionSpec) -> Result<SessionStatus, Fault> {
+        let status = self.shared.sessions.start(spec).await?;
+        tracing::Span::current().record("session", status.session_id.as_str());
+        if self.running.started(&self.context.id, &status.session_id) {
+            return Ok(self
+                .shared
+                .sessions
+                .control(&status.session_id, Order::Cancel)
+                .await?);
+        }
+        Ok(status)
+    }
+
+    fn budget(&self) -> usize {
+        self.args.budget(&self.shared.config)
+    }
+}
+
+pub(crate) async fn run(tool: ToolId, call: &Call<'_>) -> Result<Answer, Fault> {
+    match tool {
+        ToolId::Scrape => Box::pin(scrape::scrape(call)).await,
+        ToolId::FetchUrl => Box::pin(scrape::fetch_url(call)).await,
+        ToolId::Crawl => Box::pin(crawl::crawl(call)).await,
+        ToolId::Map => Box::pin(map::map(call)).await,
+        ToolId::BatchScrape => Box::pin(batch::batch_scrape(call)).await,
+        ToolId::CrawlStatus => Box::pin(status::status(call)).await,
+        ToolId::CrawlControl => Box::pin(status::control(call)).await,
+        ToolId::CrawlResults => Box::pin(results::crawl_results(call)).await,
+        ToolId::ReadResult => Box::pin(results::read_result(call)).await,
+        ToolId::GetVersion => Box::pin(version::get_version(call)).await,
+    }
+}

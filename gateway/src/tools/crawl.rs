@@ -1,0 +1,116 @@
+//! crawl: start, wait a while, answer with what is there and how to go on.
+
+use std::time::Duration;
+
+use proto::v1::scope::Reach;
+use proto::v1::{Budget, Scope, SessionKind, SitemapUse};
+use serde_json::{Value, json};
+
+use super::{Call, results, spec};
+use crate::answer::Answer;
+use crate::error::{Fault, Invalid};
+use crate::pages;
+use crate::wait;
+
+pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
+    let seeds = seeds(call)?;
+    let mut spec = spec::base(call, SessionKind::Crawl, seeds)?;
+    spec.scope = Some(scope(call)?);
+    spec.budget = Some(Budget {
+        max_pages: Some(call.args.int("max_pages").unwrap_or(100)),
+        max_depth: Some(
+            call.args
+                .int("max_depth")
+                .and_then(|n| u32::try_from(n).ok())
+                .unwrap_or(3),
+        ),
+        ..Default::default()
+    });
+    spec.sitemap = match call.args.text("sitemap") {
+        Some("include") => SitemapUse::Include.into(),
+        Some("only") => SitemapUse::Only.into(),
+        _ => SitemapUse::Skip.into(),
+    };
+    let format = call.args.text("format").unwrap_or("markdown").to_owned();
+    spec.format.clone_from(&format);
+    let status = call.start(spec).await?;
+    let span = call.args.wait(call.shared.config.max_wait);
+    let status = wait::wait(&call.shared.sessions, status, span, call.context).await?;
+    if span.is_zero() {
+        return Ok(started(&status));
+    }
+    results::pages_of(call, &status, &format, "", None).await
+}
+
+fn started(status: &proto::v1::SessionStatus) -> Answer {
+    let id = &status.session_id;
+    let next = format!("crawl_status with session_id {id} and wait, then crawl_results");
+    let mut structured = pages::status(status);
+    structured["next_step"] = json!(next);
+    let text = format!("Started {id}. Next: {next}.\n{structured}");
+    Answer::new(text, structured).of_session(id, 0).link(
+        format!("crawlforge://job/{id}"),
+        "job",
+        None,
+    )
+}
+
+fn seeds(call: &Call<'_>) -> Result<Vec<String>, Invalid> {
+    let many = call.args.texts("urls");
+    match (call.args.text("url"), many.is_empty()) {
+        (Some(url), true) => Ok(vec![url.to_owned()]),
+        (None, false) => Ok(many),
+        (Some(url), false) => Err(Invalid::new(
+            "url",
+            "contradicts `urls`; give one of the two",
+            &json!(url),
+        )),
+        (None, true) => Err(Invalid::new("url", "is required", &Value::Null)),
+    }
+}
+
+fn scope(call: &Call<'_>) -> Result<Scope, Invalid> {
+    let args = &call.args;
+    let named = args.text("scope");
+    if let Some(word) = named {
+        for other in ["stay_on_domain", "allow_subdomains"] {
+            if args.has(other) {
+                let bound = format!("contradicts `{other}`; give one of the two");
+                return Err(Invalid::new("scope", bound, &json!(word)));
+            }
+        }
+    }
+    let stays = args.flag("stay_on_domain", true);
+    let subdomains = args.flag("allow_subdomains", true);
+    if !stays && !subdomains {
+        let bound = "false contradicts stay_on_domain: false";
+        return Err(Invalid::new("allow_subdomains", bound, &json!(false)));
+    }
+    let reach = match (named, stays, subdomains) {
+        (Some("host"), ..) | (None, true, false) => Reach::Host,
+        (Some("prefix"), ..) => Reach::Prefix,
+        (Some("any"), ..) | (None, false, _) => Reach::Any,
+        _ => Reach::Domain,
+    };
+    for (field, patterns) in [
+        ("include", args.texts("include")),
+        ("exclude", args.texts("exclude")),
+    ] {
+        for pattern in patterns {
+            if let Err(error) = regex::Regex::new(&pattern) {
+                let bound = format!("must hold regular expressions ({error})");
+                return Err(Invalid::new(field, bound, &json!(pattern)));
+            }
+        }
+    }
+    Ok(Scope {
+        reach: reach.into(),
+        include: args.texts("include"),
+        exclude: args.texts("exclude"),
+    })
+}
+
+/// Longest that a map or batch waits by default.
+pub(super) fn default_wait(call: &Call<'_>) -> Duration {
+    call.shared.config.max_wait
+}
