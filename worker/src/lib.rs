@@ -5,6 +5,7 @@
 
 pub mod charset;
 pub mod guard;
+pub mod host_core;
 pub mod media;
 pub mod page;
 pub mod robots;
