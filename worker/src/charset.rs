@@ -33,10 +33,7 @@ pub fn decode_xml<'a>(
     decode_as(body, encoding)
 }
 
-fn decode_as<'a>(
-    body: &'a [u8],
-    encoding: &'static Encoding,
-) -> (Cow<'a, str>, &'static Encoding) {
+fn decode_as<'a>(body: &'a [u8], encoding: &'static Encoding) -> (Cow<'a, str>, &'static Encoding) {
     let (text, used, _) = encoding.decode(body);
     (text, used)
 }
@@ -77,7 +74,10 @@ pub fn header_encoding(content_type: &str) -> Option<&'static Encoding> {
 /// A parameter's value and what follows it. A quote that is never closed is taken as part of a bare value.
 fn parameter_value(text: &str) -> (&str, &str) {
     let text = text.trim_start();
-    if let Some((value, rest)) = text.strip_prefix('"').and_then(|inner| inner.split_once('"')) {
+    if let Some((value, rest)) = text
+        .strip_prefix('"')
+        .and_then(|inner| inner.split_once('"'))
+    {
         return (value, rest);
     }
     let (value, rest) = text.split_at(text.find(';').unwrap_or(text.len()));
@@ -92,7 +92,10 @@ fn xml_label(body: &[u8]) -> Option<&'static Encoding> {
     let text = std::str::from_utf8(&head[..end]).ok()?;
     let value = text.split_once("encoding")?.1.trim_start();
     let value = value.strip_prefix('=')?.trim_start();
-    let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+    let quote = value
+        .chars()
+        .next()
+        .filter(|first| matches!(first, '"' | '\''))?;
     let label = value[1..].split(quote).next()?;
     Encoding::for_label(label.as_bytes()).map(without_utf16)
 }
@@ -126,7 +129,9 @@ fn meta_label(body: &[u8]) -> Option<&'static Encoding> {
             .iter()
             .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'/');
         let name = &rest[1..1 + name_end.unwrap_or(rest.len() - 1)];
-        let is_tag = name.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'/');
+        let is_tag = name
+            .first()
+            .is_some_and(|first| first.is_ascii_alphabetic() || *first == b'/');
         if !is_tag {
             rest = &rest[1..];
             continue;
@@ -234,7 +239,10 @@ fn detect(body: &[u8]) -> &'static Encoding {
         return UTF_8;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-    detector.feed(&body[..body.len().min(DETECT_WITHIN)], body.len() <= DETECT_WITHIN);
+    detector.feed(
+        &body[..body.len().min(DETECT_WITHIN)],
+        body.len() <= DETECT_WITHIN,
+    );
     detector.guess(None, Utf8Detection::Deny)
 }
 
@@ -251,7 +259,10 @@ mod tests {
     #[test]
     fn the_first_that_speaks_decides() {
         let meta = b"<meta charset=koi8-r>";
-        assert_eq!(name(b"\xef\xbb\xbfx", Some("text/html; charset=koi8-r")), "UTF-8");
+        assert_eq!(
+            name(b"\xef\xbb\xbfx", Some("text/html; charset=koi8-r")),
+            "UTF-8"
+        );
         assert_eq!(name(meta, Some("text/html; charset=utf-8")), "UTF-8");
         assert_eq!(name(meta, Some("text/html; charset=nonsense")), "KOI8-R");
         assert_eq!(name(meta, None), "KOI8-R");

@@ -74,7 +74,8 @@ impl Kind {
             ("text", _)
             | (
                 "application",
-                "javascript" | "ecmascript" | "x-javascript" | "yaml" | "x-yaml" | "toml" | "x-sh" | "sql",
+                "javascript" | "ecmascript" | "x-javascript" | "yaml" | "x-yaml" | "toml" | "x-sh"
+                | "sql",
             ) => Self::Text,
             ("audio" | "video", _) => Self::Media,
             (
@@ -103,7 +104,8 @@ pub fn examine(content_type: Option<&str>, body_start: &[u8], nosniff: bool) -> 
         }
         Some(declared) if declared == "text/html" => {
             // A document called HTML that begins like a PDF or an image is none.
-            let found = magic(body_start).filter(|_| looks_binary(body_start) || is_pdf(body_start));
+            let found =
+                magic(body_start).filter(|_| looks_binary(body_start) || is_pdf(body_start));
             found.map_or(declared, str::to_owned)
         }
         Some(declared) => declared,
@@ -163,8 +165,24 @@ fn sniffed(body: &[u8]) -> &'static str {
 
 fn looks_like_html(start: &[u8]) -> bool {
     const TAGS: [&[u8]; 18] = [
-        b"<!doctype html", b"<html", b"<head", b"<script", b"<iframe", b"<h1", b"<div", b"<font",
-        b"<table", b"<a", b"<style", b"<title", b"<b", b"<body", b"<br", b"<p", b"<meta", b"<link",
+        b"<!doctype html",
+        b"<html",
+        b"<head",
+        b"<script",
+        b"<iframe",
+        b"<h1",
+        b"<div",
+        b"<font",
+        b"<table",
+        b"<a",
+        b"<style",
+        b"<title",
+        b"<b",
+        b"<body",
+        b"<br",
+        b"<p",
+        b"<meta",
+        b"<link",
     ];
     let follows = |tag: &[u8]| {
         let (Some(head), next) = (start.get(..tag.len()), start.get(tag.len())) else {
@@ -261,7 +279,10 @@ mod tests {
     #[test]
     fn nosniff_keeps_the_declared_type() {
         let media = examine(Some("Text/Plain; x=y"), b"\x89PNG\r\n\x1a\n\0", true);
-        assert_eq!((media.kind, media.essence.as_str()), (Kind::Text, "text/plain"));
+        assert_eq!(
+            (media.kind, media.essence.as_str()),
+            (Kind::Text, "text/plain")
+        );
         assert_eq!(sniff(None, b"<html>", true), Kind::Binary);
     }
 }

@@ -224,7 +224,7 @@ fn resolved_links(scan: &Scan, base: &CrawlUrl, encoding: &'static Encoding) -> 
         let url = if encoding == UTF_8 {
             base.join(&raw.href)
         } else {
-            let encode = for_any_text(|text| Cow::Owned(encoded(text, encoding)));
+            let encode = for_any_text(|text| Cow::Owned(encode_query(text, encoding)));
             base.join_encoded(&raw.href, Some(&encode))
         };
         let Ok(url) = url else {
@@ -259,7 +259,7 @@ fn for_any_text<F: Fn(&str) -> Cow<'_, [u8]>>(encode: F) -> F {
 }
 
 /// Bytes of a query in the page's encoding; what it does not have becomes an escaped character reference.
-fn encoded(text: &str, encoding: &'static Encoding) -> Vec<u8> {
+pub fn encode_query(text: &str, encoding: &'static Encoding) -> Vec<u8> {
     let mut encoder = encoding.new_encoder();
     let mut out = Vec::with_capacity(text.len() * 2 + 16);
     let mut rest = text;

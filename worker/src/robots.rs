@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn the_longest_rule_wins_and_allow_wins_a_tie() {
-        let body = "User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /a/b/c\nAllow: /t\nDisallow: /t";
+        let body =
+            "User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /a/b/c\nAllow: /t\nDisallow: /t";
         for (path, expected) in [
             ("/a", false),
             ("/a/b", true),
@@ -201,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_group_that_names_us_silences_the_general_one() {
-        let body = "User-agent: *\nDisallow: /\nCrawl-delay: 7\n\nUser-agent: crawlforge\nDisallow: /x";
+        let body =
+            "User-agent: *\nDisallow: /\nCrawl-delay: 7\n\nUser-agent: crawlforge\nDisallow: /x";
         assert!(allows(body, "/y"));
         assert!(!allows(body, "/x"));
         let robots = Robots::parse(body.as_bytes(), "CrawlForge");

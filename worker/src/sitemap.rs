@@ -22,6 +22,9 @@ pub const MAX_BYTES: usize = 50 * 1024 * 1024;
 /// Most addresses that are taken from one document (sitemaps.org).
 pub const MAX_URLS: usize = 50_000;
 
+/// Most indexes that may stand above a document; the protocol allows one, and real sites nest a little more.
+pub const MAX_NESTING: usize = 10;
+
 /// What a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -210,7 +213,9 @@ fn lines(text: &str, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
             let start = line.get(..scheme.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
         });
-        let Some(url) = Some(line).filter(|_| is_absolute).and_then(|line| resolved(line, base))
+        let Some(url) = Some(line)
+            .filter(|_| is_absolute)
+            .and_then(|line| resolved(line, base))
         else {
             continue;
         };
@@ -274,7 +279,10 @@ mod tests {
             ("<urlset><url><loc>/a</loc></url></urlset>", Kind::Urlset),
             ("<SitemapIndex></SitemapIndex>", Kind::Index),
             ("http://site.test/a\nnot an address\n", Kind::Text),
-            ("<rss><channel><item><link>/a</link></item></channel></rss>", Kind::Rss),
+            (
+                "<rss><channel><item><link>/a</link></item></channel></rss>",
+                Kind::Rss,
+            ),
             ("<feed><entry><link href='/a'/></entry></feed>", Kind::Atom),
         ] {
             assert_eq!(read(body.as_bytes(), &at()).unwrap().kind, kind, "{body}");
@@ -325,8 +333,14 @@ mod tests {
         let body = "<urlset><url><loc>/a</loc><image:image><image:loc>/i.png</image:loc></image:image></url>\
             <url><loc>/b</loc><lastmod>nonsense</lastmod><priority>7</priority></url></urlset>";
         let sitemap = read(body.as_bytes(), &at()).unwrap();
-        assert_eq!(texts(&sitemap), ["https://site.test/a", "https://site.test/b"]);
-        assert_eq!((sitemap.urls[1].lastmod.clone(), sitemap.urls[1].priority), (None, None));
+        assert_eq!(
+            texts(&sitemap),
+            ["https://site.test/a", "https://site.test/b"]
+        );
+        assert_eq!(
+            (sitemap.urls[1].lastmod.clone(), sitemap.urls[1].priority),
+            (None, None)
+        );
     }
 
     proptest! {

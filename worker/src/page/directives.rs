@@ -117,7 +117,8 @@ pub(super) fn refresh_target(content: &str) -> Option<&str> {
     if after_number.len() == text.len() && !text.starts_with('.') {
         return None;
     }
-    let rest = after_number.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let rest =
+        after_number.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     if !rest.starts_with(|letter| matches!(letter, ';' | ',') || is_blank(letter)) {
         return None;
     }
@@ -142,7 +143,8 @@ fn after_url_sign(text: &str) -> Option<&str> {
         return None;
     }
     let rest = text[3..].trim_start_matches(is_blank);
-    rest.strip_prefix('=').map(|rest| rest.trim_start_matches(is_blank))
+    rest.strip_prefix('=')
+        .map(|rest| rest.trim_start_matches(is_blank))
 }
 
 fn is_blank(letter: char) -> bool {

@@ -93,10 +93,8 @@ impl Found {
                 }
             }
             "a" => self.anchor(node, base),
-            "time" => {
-                if self.published.is_none() && node.has_attr("pubdate") {
-                    self.published = attribute(node, "datetime");
-                }
+            "time" if self.published.is_none() && node.has_attr("pubdate") => {
+                self.published = attribute(node, "datetime");
             }
             _ => {}
         }
@@ -151,19 +149,29 @@ impl Found {
     }
 
     fn link_element(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
-        let rel = attribute(node, "rel").unwrap_or_default().to_ascii_lowercase();
+        let rel = attribute(node, "rel")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let is_alternate = rel.split_ascii_whitespace().any(|word| word == "alternate");
         let url = attribute(node, "href").and_then(|href| absolute(&href, base));
         let Some(url) = url.filter(|_| is_alternate) else {
             return;
         };
         if let Some(language) = attribute(node, "hreflang") {
-            push(&mut self.hreflang, json!({"language": language, "url": url}));
+            push(
+                &mut self.hreflang,
+                json!({"language": language, "url": url}),
+            );
         }
-        let kind = attribute(node, "type").unwrap_or_default().to_ascii_lowercase();
+        let kind = attribute(node, "type")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         if kind.contains("rss") || kind.contains("atom") || kind.contains("feed+json") {
             let title = attribute(node, "title");
-            push(&mut self.feeds, json!({"url": url, "type": kind, "title": title}));
+            push(
+                &mut self.feeds,
+                json!({"url": url, "type": kind, "title": title}),
+            );
         }
     }
 

@@ -9,10 +9,35 @@ use super::tree::{attribute, content, name};
 
 /// Words of classes and ids that mark what is no content. Compared word by word.
 const MARKS: [&str; 29] = [
-    "nav", "navbar", "navigation", "menu", "sidebar", "breadcrumb", "breadcrumbs", "footer",
-    "masthead", "cookie", "cookies", "consent", "gdpr", "banner", "popup", "modal", "newsletter",
-    "subscribe", "share", "sharing", "social", "related", "advert", "advertisement", "ads", "promo",
-    "skip", "pagination", "pager",
+    "nav",
+    "navbar",
+    "navigation",
+    "menu",
+    "sidebar",
+    "breadcrumb",
+    "breadcrumbs",
+    "footer",
+    "masthead",
+    "cookie",
+    "cookies",
+    "consent",
+    "gdpr",
+    "banner",
+    "popup",
+    "modal",
+    "newsletter",
+    "subscribe",
+    "share",
+    "sharing",
+    "social",
+    "related",
+    "advert",
+    "advertisement",
+    "ads",
+    "promo",
+    "skip",
+    "pagination",
+    "pager",
 ];
 
 /// Marks that are believed whatever they hold.
@@ -41,7 +66,9 @@ pub(super) fn reduce(document: &Document) {
 /// How much text there is, blanks not counted.
 fn weight(node: &NodeRef<'_>) -> usize {
     let text = raw_text_seen(node);
-    text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count()
+    text.bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .count()
 }
 
 fn raw_text_seen(node: &NodeRef<'_>) -> String {
@@ -80,10 +107,11 @@ fn is_hidden(node: &NodeRef<'_>) -> bool {
     if !node.is_element() {
         return false;
     }
-    let style = node.attr("style").map(|style| style.to_ascii_lowercase().replace(' ', ""));
-    let is_styled_away = style.is_some_and(|style| {
-        style.contains("display:none") || style.contains("visibility:hidden")
-    });
+    let style = node
+        .attr("style")
+        .map(|style| style.to_ascii_lowercase().replace(' ', ""));
+    let is_styled_away = style
+        .is_some_and(|style| style.contains("display:none") || style.contains("visibility:hidden"));
     let is_until_found = attribute(node, "hidden").is_some_and(|value| value == "until-found");
     is_styled_away
         || (node.has_attr("hidden") && !is_until_found)
@@ -97,8 +125,15 @@ fn is_apart(node: &NodeRef<'_>) -> bool {
     let role = attribute(node, "role").unwrap_or_default();
     let is_role = matches!(
         role.as_str(),
-        "navigation" | "banner" | "contentinfo" | "complementary" | "search" | "dialog" | "alertdialog"
-            | "menu" | "menubar"
+        "navigation"
+            | "banner"
+            | "contentinfo"
+            | "complementary"
+            | "search"
+            | "dialog"
+            | "alertdialog"
+            | "menu"
+            | "menubar"
     );
     match name.as_str() {
         "nav" | "aside" | "dialog" => true,
@@ -111,13 +146,21 @@ fn is_apart(node: &NodeRef<'_>) -> bool {
 
 fn is_in_article(node: &NodeRef<'_>) -> bool {
     let mut above = node.ancestors_it(None);
-    above.any(|above| matches!(name(&above).as_str(), "article" | "main" | "section" | "blockquote"))
+    above.any(|above| {
+        matches!(
+            name(&above).as_str(),
+            "article" | "main" | "section" | "blockquote"
+        )
+    })
 }
 
 /// What a class or id calls navigation and the like, and what has the links or the shortness of it.
 fn is_marked(node: &NodeRef<'_>) -> bool {
     let name = name(node);
-    if !matches!(name.as_str(), "div" | "section" | "ul" | "ol" | "p" | "span" | "table" | "form") {
+    if !matches!(
+        name.as_str(),
+        "div" | "section" | "ul" | "ol" | "p" | "span" | "table" | "form"
+    ) {
         return false;
     }
     let labels = [node.attr("class"), node.attr("id")];
@@ -170,7 +213,9 @@ fn keep_only(root: &NodeRef<'_>, kept: &NodeRef<'_>) {
     let others: Vec<NodeRef<'_>> = root
         .descendants_it()
         .filter(|node| {
-            let is_beside = node.parent().is_some_and(|parent| above.contains(&parent.id));
+            let is_beside = node
+                .parent()
+                .is_some_and(|parent| above.contains(&parent.id));
             is_beside && node.id != kept.id && !above.contains(&node.id)
         })
         .collect();

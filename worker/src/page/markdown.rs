@@ -187,7 +187,10 @@ impl Writer<'_> {
         if text.is_empty() {
             return text;
         }
-        let level = name.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0');
+        let level = name
+            .bytes()
+            .filter(u8::is_ascii_digit)
+            .map(|digit| digit - b'0');
         let marks = "#".repeat(usize::from(level.max().unwrap_or(1)));
         // Marks at the end would be taken for closing ones.
         let text = match text.strip_suffix('#') {
@@ -223,7 +226,11 @@ fn prefixed(text: &str, first: &str, rest: &str) -> String {
         if number > 0 {
             out.push('\n');
         }
-        let margin = if line.is_empty() { margin.trim_end() } else { margin };
+        let margin = if line.is_empty() {
+            margin.trim_end()
+        } else {
+            margin
+        };
         out.push_str(margin);
         out.push_str(line);
     }

@@ -155,22 +155,16 @@ impl State {
             "frame" => drop(self.link(tag, attribute(tag, "src"), From::Frame)),
             "link" => self.link_element(tag),
             "meta" => self.meta(tag),
-            "base" => {
-                if self.scan.base_href.is_none() {
-                    self.scan.base_href = attribute(tag, "href").map(|href| href.to_string());
-                }
+            "base" if self.scan.base_href.is_none() => {
+                self.scan.base_href = attribute(tag, "href").map(|href| href.to_string());
             }
-            "title" => {
-                if self.scan.title.is_none() {
-                    self.scan.title = Some(String::new());
-                    self.is_in_title = true;
-                }
+            "title" if self.scan.title.is_none() => {
+                self.scan.title = Some(String::new());
+                self.is_in_title = true;
             }
-            "html" => {
-                if self.scan.language.is_none() {
-                    let language = attribute(tag, "lang").map(|lang| lang.trim().to_owned());
-                    self.scan.language = language.filter(|lang| !lang.is_empty());
-                }
+            "html" if self.scan.language.is_none() => {
+                let language = attribute(tag, "lang").map(|lang| lang.trim().to_owned());
+                self.scan.language = language.filter(|lang| !lang.is_empty());
             }
             _ => {}
         }
@@ -274,7 +268,18 @@ fn has_word(text: &str, word: &str) -> bool {
 fn is_head_element(name: &str) -> bool {
     matches!(
         name,
-        "html" | "head" | "title" | "base" | "basefont" | "bgsound" | "link" | "meta" | "script"
-            | "style" | "noscript" | "noframes" | "template"
+        "html"
+            | "head"
+            | "title"
+            | "base"
+            | "basefont"
+            | "bgsound"
+            | "link"
+            | "meta"
+            | "script"
+            | "style"
+            | "noscript"
+            | "noframes"
+            | "template"
     )
 }

@@ -37,7 +37,13 @@ fn field(line: &[u8]) -> Option<Field<'_>> {
     } else if is_one_of(&["allow"]) {
         Some(Field::Allow(value))
     } else if is_one_of(&[
-        "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw", "disallows",
+        "disallow",
+        "dissallow",
+        "dissalow",
+        "disalow",
+        "diasllow",
+        "disallaw",
+        "disallows",
     ]) {
         Some(Field::Disallow(value))
     } else if is_one_of(&["crawl-delay", "crawldelay", "crawl delay", "crawl_delay"]) {
@@ -61,7 +67,10 @@ fn trimmed(text: &[u8]) -> &[u8] {
     let Some(start) = text.iter().position(|byte| !is_blank(byte)) else {
         return &[];
     };
-    let end = text.iter().rposition(|byte| !is_blank(byte)).unwrap_or(start);
+    let end = text
+        .iter()
+        .rposition(|byte| !is_blank(byte))
+        .unwrap_or(start);
     &text[start..=end]
 }
 
@@ -77,7 +86,10 @@ mod tests {
             ("Disallow /a b", None),
             ("Disallow", None),
             ("Allow:/a#b", Some(Field::Allow(b"/a"))),
-            ("Sitemap: https://x.test/", Some(Field::Sitemap(b"https://x.test/"))),
+            (
+                "Sitemap: https://x.test/",
+                Some(Field::Sitemap(b"https://x.test/")),
+            ),
             ("Crawl-delay: 2 # please", Some(Field::CrawlDelay(b"2"))),
             ("# Disallow: /", None),
             ("Noindex: /", None),

@@ -115,6 +115,18 @@ fn is_plain(byte: u8) -> bool {
     is_unreserved(byte)
         || matches!(
             byte,
-            b'%' | b'/' | b':' | b'?' | b'#' | b'@' | b'!' | b'&' | b'(' | b')' | b'+' | b',' | b';' | b'='
+            b'%' | b'/'
+                | b':'
+                | b'?'
+                | b'#'
+                | b'@'
+                | b'!'
+                | b'&'
+                | b'('
+                | b')'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
         )
 }

@@ -98,7 +98,9 @@ enum Field {
     /// A feed's address.
     Link,
     /// An address of RSS that may be a permanent link.
-    Guid { is_link: bool },
+    Guid {
+        is_link: bool,
+    },
     /// A feed's date of change, and of first publication.
     Updated,
     Published,
@@ -114,6 +116,8 @@ struct Record {
     changefreq: Option<&'static str>,
     priority: Option<f64>,
     alternates: Vec<Alternate>,
+    /// Records are nested, so that nobody can tell whose the date and the other fields are.
+    is_muddled: bool,
 }
 
 struct Walk<'a> {
@@ -215,8 +219,11 @@ impl<'a> Walk<'a> {
         };
         if is_record {
             // A `url` inside `loc` is an error of the writer, and the address is in it.
-            if let Some(Element::Field(field)) = self.open.last() {
-                return Element::Field(*field);
+            if let Some(Element::Field(field)) = self.open.last().copied() {
+                if let Some(record) = self.record.as_mut() {
+                    record.is_muddled = true;
+                }
+                return Element::Field(field);
             }
             self.end_record();
             self.record = Some(Record::default());
@@ -371,6 +378,12 @@ impl<'a> Walk<'a> {
         };
         if record.urls.is_empty() {
             record.urls.extend(record.guid);
+        }
+        if record.is_muddled {
+            record = Record {
+                urls: record.urls,
+                ..Record::default()
+            };
         }
         let lastmod = record.lastmod.or(record.published);
         for url in record.urls {

@@ -30,7 +30,11 @@ pub(super) fn span(text: &str, is_cell: bool) -> String {
         0 => 1,
         longest => longest + 1,
     });
-    let gap = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    let gap = if text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
     format!("{fence}{gap}{text}{gap}{fence}")
 }
 
@@ -42,7 +46,12 @@ fn longest_run(text: &str) -> usize {
 /// The language that a class or attribute of the block, its code or its parents names.
 fn language(node: &NodeRef<'_>) -> Option<String> {
     let inner = node.children_it(false).find(|child| name(child) == "code");
-    let places = [inner, Some(*node), node.parent(), node.parent().and_then(|up| up.parent())];
+    let places = [
+        inner,
+        Some(*node),
+        node.parent(),
+        node.parent().and_then(|up| up.parent()),
+    ];
     places.into_iter().flatten().find_map(|place| {
         let class = attribute(&place, "class").unwrap_or_default();
         let named = class.split_ascii_whitespace().find_map(|word| {

@@ -15,6 +15,11 @@ pub(super) fn push_text(out: &mut String, word: &str, is_cell: bool) {
             '|' => is_cell,
             _ => false,
         };
+        if is_special && letter == '<' {
+            // Not a backslash: readers that look for tags before Markdown must not find one either.
+            out.push_str("&lt;");
+            continue;
+        }
         if is_special {
             out.push('\\');
         }

@@ -234,7 +234,8 @@ impl Writer<'_> {
             escape::push_text(&mut text, &label.unwrap_or_default(), out.is_cell);
         }
         // Headings carry links to themselves that say nothing.
-        let is_pilcrow = out.is_heading && matches!(text.as_str(), "¶" | "§" | "#" | "🔗" | "\u{200b}");
+        let is_pilcrow =
+            out.is_heading && matches!(text.as_str(), "¶" | "§" | "#" | "🔗" | "\u{200b}");
         if text.is_empty() || is_pilcrow {
             out.gap();
             return;
@@ -256,7 +257,7 @@ impl Writer<'_> {
             .iter()
             .filter_map(|name| attribute(node, name))
             .find_map(|value| absolute(&value, self.base))
-            .or_else(|| self.from_set(&attribute(node, "srcset")?));
+            .or_else(|| self.first_of_set(&attribute(node, "srcset")?));
         let alt = crate::page::collapsed(&attribute(node, "alt").unwrap_or_default());
         let Some(source) = source else {
             out.text(&alt);
@@ -270,7 +271,7 @@ impl Writer<'_> {
         out.raw(&format!("![{label}]({url}{title})"));
     }
 
-    fn from_set(&self, set: &str) -> Option<String> {
+    fn first_of_set(&self, set: &str) -> Option<String> {
         let first = set.split_ascii_whitespace().next()?;
         absolute(first.trim_end_matches(','), self.base)
     }
@@ -280,7 +281,11 @@ impl Writer<'_> {
 fn checkbox(node: &NodeRef<'_>, out: &mut Inline) {
     let kind = attribute(node, "type").unwrap_or_default();
     if kind.eq_ignore_ascii_case("checkbox") && out.out.is_empty() {
-        let mark = if node.has_attr("checked") { "[x]" } else { "[ ]" };
+        let mark = if node.has_attr("checked") {
+            "[x]"
+        } else {
+            "[ ]"
+        };
         out.raw(mark);
         out.gap();
     }

@@ -32,7 +32,11 @@ impl Writer<'_> {
         if self.margins >= MAX_MARGINS {
             return join(&items.concat(), Join::Loose);
         }
-        let mut number = if list == "ol" { Some(start.unwrap_or(1).min(999_999_999)) } else { None };
+        let mut number = if list == "ol" {
+            Some(start.unwrap_or(1).min(999_999_999))
+        } else {
+            None
+        };
         let is_loose = items.iter().any(|blocks| is_loose(blocks));
         let mut out = String::new();
         for blocks in &items {

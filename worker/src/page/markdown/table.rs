@@ -70,9 +70,13 @@ impl Writer<'_> {
         aligns.resize(columns, "---");
         let mut out = String::new();
         for (number, texts) in grid.iter().enumerate() {
-            line(&mut out, columns, |at| texts.get(at).map_or("", String::as_str));
+            line(&mut out, columns, |at| {
+                texts.get(at).map_or("", String::as_str)
+            });
             if number == 0 {
-                line(&mut out, columns, |at| aligns.get(at).copied().unwrap_or("---"));
+                line(&mut out, columns, |at| {
+                    aligns.get(at).copied().unwrap_or("---")
+                });
             }
         }
         out.truncate(out.trim_end().len());
@@ -115,12 +119,16 @@ fn is_layout(node: &NodeRef<'_>, rows: &[NodeRef<'_>]) -> bool {
 }
 
 fn alignment(cell: &NodeRef<'_>) -> &'static str {
-    let style = attribute(cell, "style").unwrap_or_default().to_ascii_lowercase();
+    let style = attribute(cell, "style")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     let styled = style.split(';').find_map(|rule| {
         let (name, value) = rule.split_once(':')?;
         (name.trim() == "text-align").then(|| value.trim().to_owned())
     });
-    let align = styled.or_else(|| attribute(cell, "align")).unwrap_or_default();
+    let align = styled
+        .or_else(|| attribute(cell, "align"))
+        .unwrap_or_default();
     match align.to_ascii_lowercase().as_str() {
         "left" => ":---",
         "center" => ":---:",

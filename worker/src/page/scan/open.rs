@@ -55,7 +55,11 @@ impl OpenElements {
             let is_island =
                 self.is_foreign() && matches!(&**name, "foreignobject" | "desc" | "title");
             if !is_self_closing {
-                let space = if is_island { Space::Island } else { Space::Foreign };
+                let space = if is_island {
+                    Space::Island
+                } else {
+                    Space::Foreign
+                };
                 self.push(name, space);
             }
             return true;
@@ -121,8 +125,24 @@ impl OpenElements {
 fn is_void(name: &str) -> bool {
     matches!(
         name,
-        "area" | "base" | "basefont" | "bgsound" | "br" | "col" | "embed" | "frame" | "hr"
-            | "image" | "img" | "input" | "keygen" | "link" | "meta" | "param" | "source" | "track"
+        "area"
+            | "base"
+            | "basefont"
+            | "bgsound"
+            | "br"
+            | "col"
+            | "embed"
+            | "frame"
+            | "hr"
+            | "image"
+            | "img"
+            | "input"
+            | "keygen"
+            | "link"
+            | "meta"
+            | "param"
+            | "source"
+            | "track"
             | "wbr"
     )
 }
@@ -131,9 +151,13 @@ type Names = &'static [&'static str];
 
 /// Which open elements a start tag ends, and which ones it never reaches past.
 fn implied_end(name: &str) -> (Names, Names) {
-    const LISTS: Names = &["ul", "ol", "menu", "dl", "table", "td", "th", "section", "article"];
+    const LISTS: Names = &[
+        "ul", "ol", "menu", "dl", "table", "td", "th", "section", "article",
+    ];
     const TABLE: Names = &["table", "template"];
-    const CELLS: Names = &["td", "th", "caption", "table", "button", "object", "template"];
+    const CELLS: Names = &[
+        "td", "th", "caption", "table", "button", "object", "template",
+    ];
     match name {
         "li" => (&["li"], LISTS),
         "dt" | "dd" => (&["dt", "dd"], LISTS),
@@ -152,10 +176,43 @@ fn implied_end(name: &str) -> (Names, Names) {
 fn is_block(name: &str) -> bool {
     matches!(
         name,
-        "address" | "article" | "aside" | "blockquote" | "center" | "details" | "dialog" | "dir"
-            | "div" | "dl" | "dt" | "dd" | "fieldset" | "figcaption" | "figure" | "footer" | "form"
-            | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "header" | "hgroup" | "hr" | "li" | "main"
-            | "menu" | "nav" | "ol" | "p" | "pre" | "section" | "summary" | "table" | "ul"
+        "address"
+            | "article"
+            | "aside"
+            | "blockquote"
+            | "center"
+            | "details"
+            | "dialog"
+            | "dir"
+            | "div"
+            | "dl"
+            | "dt"
+            | "dd"
+            | "fieldset"
+            | "figcaption"
+            | "figure"
+            | "footer"
+            | "form"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "header"
+            | "hgroup"
+            | "hr"
+            | "li"
+            | "main"
+            | "menu"
+            | "nav"
+            | "ol"
+            | "p"
+            | "pre"
+            | "section"
+            | "summary"
+            | "table"
+            | "ul"
     )
 }
 
@@ -163,10 +220,48 @@ fn is_block(name: &str) -> bool {
 fn breaks_out(name: &str) -> bool {
     matches!(
         name,
-        "b" | "big" | "blockquote" | "body" | "br" | "center" | "code" | "dd" | "div" | "dl" | "dt"
-            | "em" | "embed" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "head" | "hr" | "i" | "img"
-            | "li" | "listing" | "menu" | "meta" | "nobr" | "ol" | "p" | "pre" | "ruby" | "s"
-            | "small" | "span" | "strong" | "strike" | "sub" | "sup" | "table" | "tt" | "u" | "ul"
+        "b" | "big"
+            | "blockquote"
+            | "body"
+            | "br"
+            | "center"
+            | "code"
+            | "dd"
+            | "div"
+            | "dl"
+            | "dt"
+            | "em"
+            | "embed"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "head"
+            | "hr"
+            | "i"
+            | "img"
+            | "li"
+            | "listing"
+            | "menu"
+            | "meta"
+            | "nobr"
+            | "ol"
+            | "p"
+            | "pre"
+            | "ruby"
+            | "s"
+            | "small"
+            | "span"
+            | "strong"
+            | "strike"
+            | "sub"
+            | "sup"
+            | "table"
+            | "tt"
+            | "u"
+            | "ul"
             | "var"
     )
 }
