@@ -1,1 +1,233 @@
-//! Room.
+//! The coordinator: who owns what.
+//!
+//! Shards (`shard`) own the frontier, each the only writer of its slice; the desk (`desk`) owns the life of sessions;
+//! `fleet` knows the workers. Decisions are pure and take `now`; actors carry them out: call the core, commit, then
+//! tell. The catalog reads past the actors. The doors are in `grpc`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use proto::v1::fleet_server::FleetServer;
+use proto::v1::sessions_server::SessionsServer;
+use proto::{Clock, CompiledScope, CrawlUrl, MAX_MESSAGE_BYTES};
+use ractor::{Actor, ActorRef};
+use tonic::service::Routes;
+
+pub mod body_store;
+mod catalog;
+mod config;
+mod desk;
+mod fleet;
+mod gate;
+mod grpc;
+mod keys;
+mod metrics;
+mod records;
+pub mod ring;
+mod shard;
+mod slice;
+pub mod store;
+
+pub use config::{Config, StartError};
+pub use metrics::describe_metrics;
+
+use crate::body_store::BodyStore;
+use crate::catalog::{Catalog, resumed_phase};
+use crate::desk::{Desk, DeskHandle, DeskMsg};
+use crate::fleet::Fleet;
+use crate::gate::{Directory, SessionShared};
+use crate::grpc::fleet::FleetDoor;
+use crate::grpc::sessions::SessionDoor;
+use crate::shard::Policy;
+use crate::shard::actor::{Mailroom, ParentMsg, ShardsParent, Surroundings};
+use crate::store::committer::Committer;
+use crate::store::fjall::FjallStore;
+use crate::store::sled::SledStore;
+use crate::store::{Ack, Batch, Store, Table};
+
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+const SHARD_COUNT: &[u8] = b"shards";
+
+/// A running coordinator.
+pub struct Coordinator {
+    sessions: SessionDoor,
+    fleet: FleetDoor,
+    parent: ActorRef<ParentMsg>,
+    desk: ActorRef<DeskMsg>,
+    committers: [Arc<Committer>; 2],
+    is_ready: AtomicBool,
+}
+
+impl Coordinator {
+    /// Opens the stores, rebuilds the shards, and goes on with the sessions that had not ended.
+    pub async fn start(config: Config, clock: Clock) -> Result<Self, StartError> {
+        check(&config)?;
+        let bulk: Arc<dyn Store> = Arc::new(FjallStore::open(&config.data_dir.join("shards"))?);
+        let control: Arc<dyn Store> = Arc::new(SledStore::open(&config.data_dir.join("control"))?);
+        check_shards(&config, control.as_ref())?;
+        let bodies = BodyStore::open(&config.data_dir.join("bodies"));
+        let bodies = Arc::new(bodies.map_err(|error| StartError::Bodies(error.to_string()))?);
+        let catalog = Catalog {
+            bulk_committer: Arc::new(Committer::start(bulk.clone())?),
+            control_committer: Arc::new(Committer::start(control.clone())?),
+            bulk,
+            control,
+            bodies,
+            shards: config.shards,
+        };
+        Self::over(config, clock, catalog).await
+    }
+
+    async fn over(config: Config, clock: Clock, catalog: Catalog) -> Result<Self, StartError> {
+        let directory = Directory::default();
+        let fleet = Fleet::default();
+        let handle = DeskHandle::new();
+        let mailroom = Mailroom::new(config.shards);
+        let resumed = resume(&catalog, &directory)?;
+        let around = Surroundings {
+            store: catalog.bulk.clone(),
+            committer: catalog.bulk_committer.clone(),
+            policy: Policy {
+                min_interval: config.min_interval,
+                per_host: config.per_host.max(1),
+                per_domain: config.per_domain.max(1),
+                lease: config.lease,
+            },
+            clock,
+            directory: directory.clone(),
+            fleet: fleet.clone(),
+            mailroom: mailroom.clone(),
+            desk: handle.clone(),
+        };
+        let actor = |error: ractor::SpawnErr| StartError::Actor(error.to_string());
+        let (parent, _) = Actor::spawn(None, ShardsParent { around }, ()).await.map_err(actor)?;
+        let desk = Desk {
+            clock,
+            catalog: catalog.clone(),
+            directory: directory.clone(),
+            mailroom: mailroom.clone(),
+            handle: handle.clone(),
+            session_ttl: config.session_ttl,
+        };
+        let (desk, _) = Actor::spawn(None, desk, resumed).await.map_err(actor)?;
+        let committers = [catalog.bulk_committer.clone(), catalog.control_committer.clone()];
+        Ok(Self {
+            fleet: FleetDoor {
+                clock,
+                fleet: fleet.clone(),
+                mailroom,
+                bodies: catalog.bodies.clone(),
+                token: config.token,
+                lease: config.lease,
+                heartbeat: config.heartbeat,
+            },
+            sessions: SessionDoor {
+                clock,
+                catalog,
+                directory,
+                desk: handle,
+                fleet,
+                allow_ignore_robots: config.allow_ignore_robots,
+                max_running: config.max_running_sessions,
+                started: clock.now(),
+            },
+            parent,
+            desk,
+            committers,
+            is_ready: AtomicBool::new(true),
+        })
+    }
+
+    /// The doors, to be mounted on TCP, a socket or a pipe.
+    pub fn routes(&self) -> Routes {
+        let sessions = SessionsServer::new(self.sessions.clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let fleet = FleetServer::new(self.fleet.clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Routes::new(sessions).add_service(fleet)
+    }
+
+    /// Whether it takes work.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Acquire)
+    }
+
+    /// Stops the actors and flushes the stores; sessions go on at the next start.
+    pub async fn shutdown(&self) {
+        self.is_ready.store(false, Ordering::Release);
+        let stop = Some("shutdown".to_owned());
+        if let Err(error) = self.desk.stop_and_wait(stop.clone(), Some(STOP_WITHIN)).await {
+            tracing::warn!(%error, "the desk did not stop in time");
+        }
+        self.parent.stop_children(stop.clone());
+        if let Err(error) = self.parent.stop_and_wait(stop, Some(STOP_WITHIN)).await {
+            tracing::warn!(%error, "the shards did not stop in time");
+        }
+        for committer in &self.committers {
+            committer.close();
+        }
+    }
+}
+
+fn check(config: &Config) -> Result<(), StartError> {
+    if config.shards == 0 || config.shards >= keys::COMMON {
+        return Err(StartError::Setting { field: "shards", why: "must be 1 to 65534" });
+    }
+    if config.lease < Duration::from_millis(100) {
+        return Err(StartError::Setting { field: "lease", why: "must be at least 100 ms" });
+    }
+    if config.heartbeat * 2 > config.lease {
+        return Err(StartError::Setting { field: "heartbeat", why: "must be at most half of `lease`" });
+    }
+    Ok(())
+}
+
+fn check_shards(config: &Config, control: &dyn Store) -> Result<(), StartError> {
+    match control.get(Table::Settings, SHARD_COUNT)? {
+        Some(bytes) => {
+            let found = <[u8; 2]>::try_from(bytes.as_ref()).map_or(0, u16::from_be_bytes);
+            if found == config.shards {
+                return Ok(());
+            }
+            Err(StartError::Shards {
+                path: config.data_dir.display().to_string(),
+                found,
+                wanted: config.shards,
+            })
+        }
+        None => {
+            let mut batch = Batch::default();
+            let count = config.shards.to_be_bytes().to_vec();
+            batch.put(Table::Settings, SHARD_COUNT.to_vec(), count);
+            Ok(control.commit(&[batch], Ack::Disk)?)
+        }
+    }
+}
+
+type Resumed = Vec<(Arc<SessionShared>, proto::v1::SessionStatus)>;
+
+fn resume(catalog: &Catalog, directory: &Directory) -> Result<Resumed, StartError> {
+    let mut resumed = Vec::new();
+    for (id, status, before) in catalog.unfinished()? {
+        let spec = status.spec.clone().unwrap_or_default();
+        let seeds: Vec<CrawlUrl> =
+            spec.seeds.iter().filter_map(|seed| CrawlUrl::parse(seed).ok()).collect();
+        let scope = spec.scope.clone().unwrap_or_default();
+        let scope = match CompiledScope::compile(&scope, &seeds) {
+            Ok(scope) => scope,
+            Err(error) => {
+                tracing::error!(session = %id, %error, "a stored session cannot go on");
+                continue;
+            }
+        };
+        let started = proto::Timestamp::from_millis(status.started_at_millis);
+        let phase = resumed_phase(status.state());
+        let shared = Arc::new(SessionShared::new(id, spec, scope, phase, before, started));
+        directory.insert(shared.clone());
+        resumed.push((shared, status));
+    }
+    Ok(resumed)
+}

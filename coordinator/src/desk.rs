@@ -1,0 +1,492 @@
+//! The desk: every running session's life from start to its terminal state.
+//!
+//! One actor for all sessions: a scrape lives for milliseconds, so an actor each would cost more than its work. The
+//! decision what a session's numbers mean is [`verdict`], which is pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use proto::v1::{self, SessionKind, SessionState, UrlState};
+use proto::{Clock, CrawlUrl, ErrorCode, Refusal, SessionId, Timestamp};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{oneshot, watch};
+
+use crate::catalog::Catalog;
+use crate::gate::{Directory, Phase, SessionShared, Tally};
+use crate::shard::actor::{Mailroom, ShardMsg};
+
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// Orders to shards that were not answered are repeated after this time.
+const REPEAT: Duration = Duration::from_secs(3);
+/// A cancelled session waits this long for what is being fetched, one at its limit somewhat longer.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+const STOP_WITHIN: Duration = Duration::from_secs(30);
+
+/// The newest status of a running session.
+pub(crate) type StatusReceiver = watch::Receiver<Arc<v1::SessionStatus>>;
+
+pub(crate) enum DeskMsg {
+    Begin {
+        shared: Arc<SessionShared>,
+        status: Box<v1::SessionStatus>,
+    },
+    Seed(SessionId),
+    Seeded {
+        session: SessionId,
+        shard: u16,
+    },
+    Changed(SessionId),
+    Control {
+        session: SessionId,
+        order: v1::control_request::Order,
+        done: oneshot::Sender<Result<(), Refusal>>,
+    },
+    Kept {
+        session: SessionId,
+        is_end: bool,
+    },
+    Tick,
+}
+
+/// What the session's numbers mean while it runs.
+fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase> {
+    if shared.is_past_deadline(now) {
+        return Some(Phase::Stopping(SessionState::TimeLimit));
+    }
+    let is_busy = sum.of(UrlState::Leased) + sum.of(UrlState::Fetched) + sum.outbox > 0;
+    if is_busy {
+        return None;
+    }
+    if sum.of(UrlState::Queued) + sum.of(UrlState::Waiting) == 0 {
+        return Some(Phase::Settling(SessionState::Completed));
+    }
+    let permits = shared.permits();
+    if permits.is_page_limit() {
+        return Some(Phase::Settling(SessionState::PageLimit));
+    }
+    permits
+        .is_byte_limit(crate::shard::reserve(shared))
+        .then_some(Phase::Settling(SessionState::ByteLimit))
+}
+
+struct Job {
+    shared: Arc<SessionShared>,
+    status: v1::SessionStatus,
+    news: watch::Sender<Arc<v1::SessionStatus>>,
+    /// Shards that have not confirmed their seeds.
+    seeding: BTreeMap<u16, Vec<CrawlUrl>>,
+    /// Since when the present phase lasts, and when orders about it were sent last.
+    since: Timestamp,
+    told: Timestamp,
+    is_ending: bool,
+}
+
+/// A cheap way to talk to the desk, and to read how running sessions stand.
+#[derive(Clone)]
+pub(crate) struct DeskHandle {
+    actor: Arc<RwLock<Option<ActorRef<DeskMsg>>>>,
+    running: Arc<RwLock<BTreeMap<SessionId, StatusReceiver>>>,
+}
+
+impl DeskHandle {
+    /// A handle to a desk that is not there yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            actor: Arc::default(),
+            running: Arc::default(),
+        }
+    }
+
+    fn tell(&self, message: DeskMsg) {
+        let actor = self.actor.read().clone();
+        if !actor.is_some_and(|actor| actor.send_message(message).is_ok()) {
+            tracing::debug!("the desk is not at home");
+        }
+    }
+
+    /// A session's board has news.
+    pub(crate) fn changed(&self, session: SessionId) {
+        self.tell(DeskMsg::Changed(session));
+    }
+
+    /// A shard has the seeds.
+    pub(crate) fn seeded(&self, session: SessionId, shard: u16) {
+        self.tell(DeskMsg::Seeded { session, shard });
+    }
+
+    /// Takes a session in; its record is on its way to the store.
+    pub(crate) fn begin(&self, shared: Arc<SessionShared>, status: v1::SessionStatus) {
+        self.tell(DeskMsg::Begin {
+            shared,
+            status: Box::new(status),
+        });
+    }
+
+    /// The session is stored: its seeds may go out.
+    pub(crate) fn seed(&self, session: SessionId) {
+        self.tell(DeskMsg::Seed(session));
+    }
+
+    /// How a running session stands.
+    pub(crate) fn status(&self, session: &SessionId) -> Option<StatusReceiver> {
+        self.running.read().get(session).cloned()
+    }
+
+    /// How many sessions run.
+    pub(crate) fn running(&self) -> usize {
+        self.running.read().len()
+    }
+
+    /// Pauses, resumes or cancels.
+    pub(crate) async fn control(
+        &self,
+        session: SessionId,
+        order: v1::control_request::Order,
+    ) -> Result<(), Refusal> {
+        let (done, answer) = oneshot::channel();
+        self.tell(DeskMsg::Control {
+            session,
+            order,
+            done,
+        });
+        match tokio::time::timeout(REPEAT, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Refusal::new(
+                ErrorCode::Unavailable,
+                "the coordinator is stopping; try again",
+            )),
+            Err(_) => Err(Refusal::new(
+                ErrorCode::Timeout,
+                "the coordinator is busy; try again",
+            )),
+        }
+    }
+}
+
+/// The actor.
+pub(crate) struct Desk {
+    pub(crate) clock: Clock,
+    pub(crate) catalog: Catalog,
+    pub(crate) directory: Directory,
+    pub(crate) mailroom: Mailroom,
+    pub(crate) handle: DeskHandle,
+    pub(crate) session_ttl: Duration,
+}
+
+impl Actor for Desk {
+    type Msg = DeskMsg;
+    type State = BTreeMap<SessionId, JobBox>;
+    type Arguments = Vec<(Arc<SessionShared>, v1::SessionStatus)>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<DeskMsg>,
+        resumed: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        let mut jobs = BTreeMap::new();
+        for (shared, status) in resumed {
+            let id = shared.id.clone();
+            self.begin(&mut jobs, shared, status);
+            self.seed(&mut jobs, &id);
+        }
+        *self.handle.actor.write() = Some(myself.clone());
+        drop(myself.send_interval(TICK, || DeskMsg::Tick));
+        Ok(jobs)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<DeskMsg>,
+        message: DeskMsg,
+        jobs: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            DeskMsg::Begin { shared, status } => self.begin(jobs, shared, *status),
+            DeskMsg::Seed(session) => self.seed(jobs, &session),
+            DeskMsg::Seeded { session, shard } => {
+                if let Some(JobBox(job)) = jobs.get_mut(&session) {
+                    job.seeding.remove(&shard);
+                    self.look(job);
+                }
+            }
+            DeskMsg::Changed(session) => {
+                if let Some(JobBox(job)) = jobs.get_mut(&session) {
+                    self.look(job);
+                }
+            }
+            DeskMsg::Control {
+                session,
+                order,
+                done,
+            } => {
+                let answer = self.control(jobs, &session, order);
+                if done.send(answer).is_err() {
+                    tracing::debug!(%session, "who asked has gone");
+                }
+            }
+            DeskMsg::Kept { session, is_end } => self.kept(jobs, &session, is_end),
+            DeskMsg::Tick => self.tick(jobs),
+        }
+        Ok(())
+    }
+}
+
+/// A job; boxed, so that the map moves little.
+pub(crate) struct JobBox(Box<Job>);
+
+impl Desk {
+    fn begin(
+        &self,
+        jobs: &mut BTreeMap<SessionId, JobBox>,
+        shared: Arc<SessionShared>,
+        status: v1::SessionStatus,
+    ) {
+        let id = shared.id.clone();
+        let (news, receiver) = watch::channel(Arc::new(status.clone()));
+        self.handle.running.write().insert(id.clone(), receiver);
+        let now = self.clock.now();
+        let mut seeding: BTreeMap<u16, Vec<CrawlUrl>> = BTreeMap::new();
+        for seed in &shared.spec.seeds {
+            if let Ok(url) = CrawlUrl::parse(seed) {
+                let shard = url.domain().shard(self.mailroom.shards());
+                seeding.entry(shard).or_default().push(url);
+            }
+        }
+        let job = Job {
+            shared,
+            status,
+            news,
+            seeding,
+            since: now,
+            told: now,
+            is_ending: false,
+        };
+        jobs.insert(id, JobBox(Box::new(job)));
+        metrics::gauge!(crate::metrics::SESSIONS_RUNNING).set(jobs.len() as f64);
+    }
+
+    fn seed(&self, jobs: &mut BTreeMap<SessionId, JobBox>, session: &SessionId) {
+        if let Some(JobBox(job)) = jobs.get_mut(session) {
+            job.told = self.clock.now();
+            for (shard, urls) in &job.seeding {
+                let seed = ShardMsg::Seed {
+                    session: session.clone(),
+                    urls: urls.clone(),
+                };
+                self.mailroom.tell(*shard, seed);
+            }
+        }
+    }
+
+    /// Reads the board, tells who watches, and moves the session on.
+    fn look(&self, job: &mut Job) {
+        let now = self.clock.now();
+        let (sum, is_settled) = job.shared.total();
+        if job.is_ending {
+            return;
+        }
+        job.publish(&sum, now);
+        let phase = job.shared.phase();
+        match phase {
+            Phase::Running if job.seeding.is_empty() => {
+                if let Some(next) = verdict(&job.shared, &sum, now) {
+                    self.enter(job, next, now);
+                }
+            }
+            Phase::Running | Phase::Paused => {}
+            Phase::Stopping(how) => {
+                let limit = if how == SessionState::Cancelled {
+                    CANCEL_WITHIN
+                } else {
+                    STOP_WITHIN
+                };
+                let is_quiet = sum.of(UrlState::Leased) == 0 || now.since(job.since) >= limit;
+                if is_quiet && job.seeding.is_empty() {
+                    self.enter(job, Phase::Settling(how), now);
+                }
+            }
+            Phase::Settling(how) => {
+                let left = [
+                    UrlState::Queued,
+                    UrlState::Leased,
+                    UrlState::Waiting,
+                    UrlState::Fetched,
+                    UrlState::TooDeep,
+                ];
+                let left: u64 = left.into_iter().map(|state| sum.of(state)).sum();
+                if is_settled && left + sum.outbox == 0 {
+                    self.end(job, how, &sum, now);
+                } else if is_settled && now.since(job.told) >= REPEAT {
+                    self.announce(job, now);
+                }
+            }
+        }
+    }
+
+    fn enter(&self, job: &mut Job, phase: Phase, now: Timestamp) {
+        job.shared.set_phase(phase);
+        job.since = now;
+        self.announce(job, now);
+        let none = job.shared.participants().is_empty();
+        if none && matches!(phase, Phase::Settling(_)) {
+            self.look(job);
+        }
+    }
+
+    fn announce(&self, job: &mut Job, now: Timestamp) {
+        job.told = now;
+        let id = &job.shared.id;
+        for shard in job.shared.participants() {
+            let message = match job.shared.phase() {
+                Phase::Settling(_) => ShardMsg::Settle(id.clone()),
+                Phase::Running | Phase::Paused | Phase::Stopping(_) => {
+                    ShardMsg::PhaseChanged(id.clone())
+                }
+            };
+            self.mailroom.tell(shard, message);
+        }
+    }
+
+    fn end(&self, job: &mut Job, how: SessionState, sum: &Tally, now: Timestamp) {
+        job.is_ending = true;
+        let mut state = how;
+        let is_map = job.shared.kind() == SessionKind::Map;
+        let delivered = sum.pages + sum.of(UrlState::NotModified) + sum.of(UrlState::Captured);
+        let is_dead = delivered == 0 && sum.of(UrlState::Failed) + sum.of(UrlState::Refused) > 0;
+        if how == SessionState::Completed && is_dead {
+            let end = self
+                .catalog
+                .first_seed_end(&job.shared.id, &job.shared.spec);
+            let has_found = is_map && end.as_ref().is_none_or(|end| end.code.is_empty());
+            if !has_found {
+                state = SessionState::Failed;
+                let end = end.unwrap_or_default();
+                job.status.code = end.code;
+                job.status.detail = end.detail;
+            }
+        }
+        job.status.set_state(state);
+        job.status.ended_at_millis = now.as_millis();
+        job.status.expires_at_millis = (now + self.session_ttl).as_millis();
+        metrics::counter!(crate::metrics::SESSIONS_ENDED, "state" => state.word()).increment(1);
+        self.keep(job, true);
+    }
+
+    fn keep(&self, job: &Job, is_end: bool) {
+        let handle = self.handle.clone();
+        let session = job.shared.id.clone();
+        let done = move |result: Result<(), Refusal>| match result {
+            Ok(()) => handle.tell(DeskMsg::Kept { session, is_end }),
+            Err(error) => tracing::error!(%session, %error, "a session's record was not kept"),
+        };
+        self.catalog
+            .keep(&job.shared.id, &job.status, Box::new(done));
+    }
+
+    fn kept(&self, jobs: &mut BTreeMap<SessionId, JobBox>, session: &SessionId, is_end: bool) {
+        if !is_end {
+            return;
+        }
+        if let Some(JobBox(job)) = jobs.remove(session) {
+            self.directory.remove(session);
+            for shard in job.shared.participants() {
+                self.mailroom.tell(shard, ShardMsg::Close(session.clone()));
+            }
+            self.handle.running.write().remove(session);
+            job.news.send_replace(Arc::new(job.status.clone()));
+            metrics::gauge!(crate::metrics::SESSIONS_RUNNING).set(jobs.len() as f64);
+            tracing::info!(session = %session, state = job.status.state().word(), pages = job.status.pages, "a session ended");
+        }
+    }
+
+    fn control(
+        &self,
+        jobs: &mut BTreeMap<SessionId, JobBox>,
+        session: &SessionId,
+        order: v1::control_request::Order,
+    ) -> Result<(), Refusal> {
+        use v1::control_request::Order;
+        let Some(JobBox(job)) = jobs.get_mut(session) else {
+            let why = format!("session `{session}` has ended; start a new one");
+            return Err(Refusal::new(ErrorCode::WrongState, why));
+        };
+        let now = self.clock.now();
+        let (phase, state) = match (order, job.shared.phase()) {
+            (Order::Pause, Phase::Running) => (Phase::Paused, SessionState::Paused),
+            (Order::Resume, Phase::Paused) => (Phase::Running, SessionState::Running),
+            (Order::Cancel, Phase::Running | Phase::Paused) => (
+                Phase::Stopping(SessionState::Cancelled),
+                SessionState::Cancelled,
+            ),
+            (Order::Pause, Phase::Paused) | (Order::Resume, Phase::Running) => return Ok(()),
+            (Order::Cancel, Phase::Stopping(_) | Phase::Settling(_)) => return Ok(()),
+            (Order::Pause | Order::Resume, Phase::Stopping(_) | Phase::Settling(_)) => {
+                let why = format!("session `{session}` is ending; start a new one");
+                return Err(Refusal::new(ErrorCode::WrongState, why));
+            }
+            (Order::Unspecified, _) => {
+                return Err(Refusal::argument(
+                    "order",
+                    "`order` must be pause, resume or cancel",
+                ));
+            }
+        };
+        let before = job.status.state();
+        job.status.set_state(state);
+        self.keep(job, false);
+        if state == SessionState::Cancelled {
+            // Stored as cancelled without an end, so that a restart goes on ending it; shown as it is until then.
+            job.status.set_state(before);
+        }
+        self.enter(job, phase, now);
+        self.look(job);
+        Ok(())
+    }
+
+    fn tick(&self, jobs: &mut BTreeMap<SessionId, JobBox>) {
+        let now = self.clock.now();
+        let mut unseeded = BTreeSet::new();
+        for (id, JobBox(job)) in jobs.iter_mut() {
+            let phase = job.shared.phase();
+            let is_late = now.since(job.told) >= REPEAT;
+            if is_late && !job.seeding.is_empty() {
+                unseeded.insert(id.clone());
+            }
+            match phase {
+                Phase::Running if job.shared.is_past_deadline(now) => self.look(job),
+                Phase::Running | Phase::Paused => {}
+                Phase::Stopping(_) => self.look(job),
+                Phase::Settling(_) => {
+                    if is_late && !job.is_ending {
+                        self.announce(job, now);
+                    }
+                    self.look(job);
+                }
+            }
+        }
+        for id in unseeded {
+            self.seed(jobs, &id);
+        }
+    }
+}
+
+impl Job {
+    fn publish(&mut self, sum: &Tally, now: Timestamp) {
+        let counts = proto::URL_STATES.into_iter().map(|state| v1::StateCount {
+            state: state.into(),
+            count: sum.of(state),
+        });
+        self.status.counts = counts.filter(|count| count.count > 0).collect();
+        self.status.reasons.clone_from(&sum.reasons);
+        self.status.pages = sum.pages;
+        self.status.bytes = sum.bytes;
+        self.status.admitted = sum.admitted;
+        self.status.hosts = sum.hosts;
+        self.status.next_start_millis = sum.next_start;
+        self.status.updated_at_millis = now.as_millis();
+        self.news.send_replace(Arc::new(self.status.clone()));
+    }
+}

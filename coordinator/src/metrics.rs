@@ -1,0 +1,27 @@
+//! The names of this room's metrics; no other file spells one.
+
+/// URLs that came into a state.
+pub(crate) const URLS: &str = "crawlforge_coordinator_urls_total";
+/// Leases that are out.
+pub(crate) const LEASES_OPEN: &str = "crawlforge_coordinator_leases_open";
+/// Leases that nobody renewed.
+pub(crate) const LEASES_EXPIRED: &str = "crawlforge_coordinator_leases_expired_total";
+/// Sessions that run.
+pub(crate) const SESSIONS_RUNNING: &str = "crawlforge_coordinator_sessions_running";
+/// Sessions that ended.
+pub(crate) const SESSIONS_ENDED: &str = "crawlforge_coordinator_sessions_ended_total";
+/// Workers that are linked.
+pub(crate) const WORKERS: &str = "crawlforge_coordinator_workers_linked";
+/// Shards that were started again after a fault.
+pub(crate) const RESTARTS: &str = "crawlforge_coordinator_shard_restarts_total";
+
+/// Gives every metric its help text; once, after the recorder is in place.
+pub fn describe_metrics() {
+    metrics::describe_counter!(URLS, "URLs that came into a state");
+    metrics::describe_gauge!(LEASES_OPEN, "Leases that are out");
+    metrics::describe_counter!(LEASES_EXPIRED, "Leases that nobody renewed");
+    metrics::describe_gauge!(SESSIONS_RUNNING, "Sessions that run");
+    metrics::describe_counter!(SESSIONS_ENDED, "Sessions that ended, by state");
+    metrics::describe_gauge!(WORKERS, "Workers that are linked");
+    metrics::describe_counter!(RESTARTS, "Shards that were started again after a fault");
+}

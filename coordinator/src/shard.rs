@@ -1,0 +1,18 @@
+//! A shard: the frontier of a slice of the domain space, and its one writer.
+//!
+//! `core` holds what is in memory and how rows change; `admit`, `lease`, `outcome`, `mail` and `settle` are the
+//! decisions, all pure: they take `now`, write into the [`crate::slice::Slice`] and push effects in the order in
+//! which these must happen after the commit. `actor` carries them out.
+
+pub(crate) mod actor;
+mod admit;
+mod core;
+mod lease;
+mod mail;
+mod outcome;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::core::{Decision, Effect, Policy, ShardCore};
+pub(crate) use self::lease::reserve;

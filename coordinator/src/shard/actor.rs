@@ -1,0 +1,453 @@
+//! One actor per shard, and the parent that starts it again.
+//!
+//! A handler calls the core, submits the batch and queues the effects; they are carried out when the committer says
+//! that the batch is in the store. Mail that is lost in a crash is sent again by whoever needs the answer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use proto::v1;
+use proto::{Clock, CrawlUrl, HostKey, SessionId, Timestamp};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+
+use super::{Decision, Effect, Policy, ShardCore};
+use crate::desk::DeskHandle;
+use crate::fleet::Fleet;
+use crate::gate::Directory;
+use crate::records::Mail;
+use crate::store::committer::{Committer, Submission};
+use crate::store::{Ack, Store};
+
+const RESTART_FIRST: Duration = Duration::from_millis(100);
+const RESTART_MOST: Duration = Duration::from_secs(10);
+
+/// What a shard is told.
+#[derive(Debug)]
+pub(crate) enum ShardMsg {
+    Seed {
+        session: SessionId,
+        urls: Vec<CrawlUrl>,
+    },
+    Outcome {
+        worker: String,
+        outcome: Box<v1::Outcome>,
+    },
+    Heartbeat {
+        worker: String,
+        lease_id: u64,
+    },
+    LeaseEnded {
+        worker: String,
+        lease_id: u64,
+    },
+    Unsent {
+        lease_id: u64,
+    },
+    Mail {
+        from: u16,
+        items: Vec<(u64, Mail)>,
+    },
+    Answered {
+        from: u16,
+        number: u64,
+        decision: Option<Decision>,
+    },
+    AskRobots {
+        origin: HostKey,
+        target: CrawlUrl,
+        hops: u32,
+    },
+    TellRobots {
+        origin: HostKey,
+        copy: Box<v1::RobotsCopy>,
+    },
+    LookAgain,
+    PhaseChanged(SessionId),
+    Settle(SessionId),
+    Close(SessionId),
+    Committed {
+        number: u64,
+        failed: Option<String>,
+    },
+    Wake,
+}
+
+/// The addresses of the shards; they outlive restarts.
+#[derive(Clone)]
+pub(crate) struct Mailroom(Arc<Vec<RwLock<Option<ActorRef<ShardMsg>>>>>);
+
+impl Mailroom {
+    /// Addresses for so many shards, nobody home yet.
+    pub(crate) fn new(shards: u16) -> Self {
+        Self(Arc::new((0..shards).map(|_| RwLock::new(None)).collect()))
+    }
+
+    /// How many there are.
+    pub(crate) fn shards(&self) -> u16 {
+        u16::try_from(self.0.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Tells a shard; what reaches nobody is sent again by whoever needs it.
+    pub(crate) fn tell(&self, shard: u16, message: ShardMsg) {
+        let home = self
+            .0
+            .get(usize::from(shard))
+            .and_then(|slot| slot.read().clone());
+        let sent = home.is_some_and(|actor| actor.send_message(message).is_ok());
+        if !sent {
+            tracing::debug!(shard, "a shard is not at home");
+        }
+    }
+
+    /// Tells several shards to look for work.
+    pub(crate) fn poke(&self, shards: impl IntoIterator<Item = u16>) {
+        for shard in shards {
+            self.tell(shard, ShardMsg::LookAgain);
+        }
+    }
+}
+
+/// What all shards work with.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) policy: Policy,
+    pub(crate) clock: Clock,
+    pub(crate) directory: Directory,
+    pub(crate) fleet: Fleet,
+    pub(crate) mailroom: Mailroom,
+    pub(crate) desk: DeskHandle,
+}
+
+struct ShardActor {
+    shard: u16,
+    around: Surroundings,
+}
+
+struct ShardState {
+    core: ShardCore,
+    unsafe_yet: VecDeque<(u64, Vec<Effect>)>,
+    alarm: Option<(Timestamp, tokio::task::AbortHandle)>,
+}
+
+impl Actor for ShardActor {
+    type Msg = ShardMsg;
+    type State = ShardState;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ShardMsg>,
+        (): (),
+    ) -> Result<ShardState, ActorProcessingErr> {
+        let around = &self.around;
+        let now = around.clock.now();
+        let mut core = ShardCore::new(
+            self.shard,
+            around.mailroom.shards(),
+            around.policy.clone(),
+            around.store.clone(),
+            (around.directory.clone(), around.fleet.clone()),
+            now,
+        );
+        core.restore(now)?;
+        if let Some(home) = around.mailroom.0.get(usize::from(self.shard)) {
+            *home.write() = Some(myself.clone());
+        }
+        myself.send_message(ShardMsg::Wake)?;
+        Ok(ShardState {
+            core,
+            unsafe_yet: VecDeque::new(),
+            alarm: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ShardMsg>,
+        message: ShardMsg,
+        state: &mut ShardState,
+    ) -> Result<(), ActorProcessingErr> {
+        let now = self.around.clock.now();
+        let core = &mut state.core;
+        match message {
+            ShardMsg::Seed { session, urls } => core.seed(now, &session, &urls)?,
+            ShardMsg::Outcome { worker, outcome } => core.outcome(now, &worker, *outcome)?,
+            ShardMsg::Heartbeat { worker, lease_id } => core.heartbeat(now, &worker, lease_id),
+            ShardMsg::LeaseEnded { worker, lease_id } => {
+                core.lease_ended(now, &worker, lease_id)?
+            }
+            ShardMsg::Unsent { lease_id } => core.unsent(now, lease_id)?,
+            ShardMsg::Mail { from, items } => core.mail(now, from, items)?,
+            ShardMsg::Answered {
+                from,
+                number,
+                decision,
+            } => {
+                core.answered(now, from, number, decision)?;
+            }
+            ShardMsg::AskRobots {
+                origin,
+                target,
+                hops,
+            } => core.ask_robots(origin, target, hops)?,
+            ShardMsg::TellRobots { origin, copy } => core.tell_robots(now, &origin, *copy)?,
+            ShardMsg::LookAgain => core.look_again(),
+            ShardMsg::PhaseChanged(session) => core.phase_changed(&session),
+            ShardMsg::Settle(session) => core.settle(&session)?,
+            ShardMsg::Close(session) => core.close(&session),
+            ShardMsg::Committed { number, failed } => {
+                if let Some(why) = failed {
+                    return Err(format!("batch {number} was not kept: {why}").into());
+                }
+                self.committed(&myself, state, number);
+                return Ok(());
+            }
+            ShardMsg::Wake => state.alarm = None,
+        }
+        state.core.advance(now)?;
+        self.submit(&myself, state);
+        self.set_alarm(&myself, state, now);
+        Ok(())
+    }
+}
+
+impl ShardActor {
+    fn submit(&self, myself: &ActorRef<ShardMsg>, state: &mut ShardState) {
+        let effects = state.core.finish();
+        if !state.core.slice().is_dirty() {
+            match state.unsafe_yet.back_mut() {
+                Some((_, waiting)) => waiting.extend(effects),
+                None => self.carry_out(myself, effects),
+            }
+            return;
+        }
+        let (number, batch) = state.core.slice().take();
+        state.unsafe_yet.push_back((number, effects));
+        let actor = myself.clone();
+        let done = move |result: Result<(), _>| {
+            let failed = result
+                .err()
+                .map(|error: crate::store::committer::CommitError| error.to_string());
+            if actor
+                .send_message(ShardMsg::Committed { number, failed })
+                .is_err()
+            {
+                tracing::debug!(number, "a batch was kept after its shard had stopped");
+            }
+        };
+        self.around.committer.submit(Submission {
+            batch,
+            ack: Ack::Os,
+            done: Box::new(done),
+        });
+    }
+
+    fn committed(&self, myself: &ActorRef<ShardMsg>, state: &mut ShardState, number: u64) {
+        state.core.slice().committed(number);
+        while state
+            .unsafe_yet
+            .front()
+            .is_some_and(|(first, _)| *first <= number)
+        {
+            if let Some((_, effects)) = state.unsafe_yet.pop_front() {
+                self.carry_out(myself, effects);
+            }
+        }
+    }
+
+    fn carry_out(&self, myself: &ActorRef<ShardMsg>, effects: Vec<Effect>) {
+        let around = &self.around;
+        let from = self.shard;
+        for effect in effects {
+            match effect {
+                Effect::Send {
+                    worker,
+                    order,
+                    lease_id,
+                } => {
+                    let is_sent = around.fleet.send(&worker, *order);
+                    if let Some(lease_id) = lease_id.filter(|_| !is_sent) {
+                        around.mailroom.tell(from, ShardMsg::Unsent { lease_id });
+                    }
+                }
+                Effect::Post { session, tally } => {
+                    let shared = around.directory.get(&session);
+                    if shared.is_some_and(|shared| shared.post(from, tally)) {
+                        around.desk.changed(session);
+                    }
+                }
+                Effect::Mail { to, items } => {
+                    around.mailroom.tell(to, ShardMsg::Mail { from, items });
+                }
+                Effect::Answer {
+                    to,
+                    number,
+                    decision,
+                } => {
+                    around.mailroom.tell(
+                        to,
+                        ShardMsg::Answered {
+                            from,
+                            number,
+                            decision,
+                        },
+                    );
+                }
+                Effect::AskRobots {
+                    to,
+                    origin,
+                    target,
+                    hops,
+                } => {
+                    around.mailroom.tell(
+                        to,
+                        ShardMsg::AskRobots {
+                            origin,
+                            target,
+                            hops,
+                        },
+                    );
+                }
+                Effect::TellRobots { to, origin, copy } => {
+                    around
+                        .mailroom
+                        .tell(to, ShardMsg::TellRobots { origin, copy });
+                }
+                Effect::Poke { shards } => around.mailroom.poke(shards),
+                Effect::Release { worker } => around.mailroom.poke(around.fleet.release(&worker)),
+                Effect::Seeded { session } => around.desk.seeded(session, from),
+                Effect::SettleMore { session } => {
+                    if myself.send_message(ShardMsg::Settle(session)).is_err() {
+                        tracing::debug!(shard = from, "a shard stops while it settles");
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_alarm(&self, myself: &ActorRef<ShardMsg>, state: &mut ShardState, now: Timestamp) {
+        let Some(at) = state.core.next_wake(now) else {
+            return;
+        };
+        if state
+            .alarm
+            .as_ref()
+            .is_some_and(|(set, _)| *set <= at && *set > now)
+        {
+            return;
+        }
+        if let Some((_, earlier)) = state.alarm.take() {
+            earlier.abort();
+        }
+        let alarm = myself.send_after(at.since(now).max(Duration::from_millis(1)), || {
+            ShardMsg::Wake
+        });
+        state.alarm = Some((at, alarm.abort_handle()));
+    }
+}
+
+/// What the parent is told.
+pub(crate) enum ParentMsg {
+    Start(u16),
+}
+
+/// The parent of all shards: starts them, and starts them again after a fault.
+pub(crate) struct ShardsParent {
+    pub(crate) around: Surroundings,
+}
+
+pub(crate) struct ParentState {
+    children: BTreeMap<ActorId, u16>,
+    faults: BTreeMap<u16, u32>,
+}
+
+impl Actor for ShardsParent {
+    type Msg = ParentMsg;
+    type State = ParentState;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ParentMsg>,
+        (): (),
+    ) -> Result<ParentState, ActorProcessingErr> {
+        let mut state = ParentState {
+            children: BTreeMap::new(),
+            faults: BTreeMap::new(),
+        };
+        for shard in 0..self.around.mailroom.shards() {
+            self.start(&myself, &mut state, shard).await?;
+        }
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ParentMsg>,
+        message: ParentMsg,
+        state: &mut ParentState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ParentMsg::Start(shard) => {
+                if let Err(error) = self.start(&myself, state, shard).await {
+                    tracing::error!(shard, %error, "a shard did not start again");
+                    Self::start_later(&myself, state, shard);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<ParentMsg>,
+        event: SupervisionEvent,
+        state: &mut ParentState,
+    ) -> Result<(), ActorProcessingErr> {
+        let (cell, why) = match event {
+            SupervisionEvent::ActorFailed(cell, why) => (cell, why.to_string()),
+            SupervisionEvent::ActorTerminated(cell, _, why) => (cell, why.unwrap_or_default()),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {
+                return Ok(());
+            }
+        };
+        if let Some(shard) = state.children.remove(&cell.get_id()) {
+            tracing::error!(
+                shard,
+                why,
+                "a shard failed and is started again from the store"
+            );
+            metrics::counter!(crate::metrics::RESTARTS).increment(1);
+            Self::start_later(&myself, state, shard);
+        }
+        Ok(())
+    }
+}
+
+impl ShardsParent {
+    async fn start(
+        &self,
+        myself: &ActorRef<ParentMsg>,
+        state: &mut ParentState,
+        shard: u16,
+    ) -> Result<(), ActorProcessingErr> {
+        let actor = ShardActor {
+            shard,
+            around: self.around.clone(),
+        };
+        let (child, _) = Actor::spawn_linked(None, actor, (), myself.get_cell()).await?;
+        state.children.insert(child.get_id(), shard);
+        Ok(())
+    }
+
+    fn start_later(myself: &ActorRef<ParentMsg>, state: &mut ParentState, shard: u16) {
+        let faults = state.faults.entry(shard).or_default();
+        let wait = RESTART_FIRST * 2_u32.saturating_pow((*faults).min(7));
+        *faults += 1;
+        drop(myself.send_after(wait.min(RESTART_MOST), move || ParentMsg::Start(shard)));
+    }
+}

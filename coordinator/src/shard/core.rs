@@ -1,0 +1,535 @@
+//! What a shard holds in memory, how it is rebuilt from the store, and how rows and counters change together.
+//!
+//! Invariant: the counts of a session here add up to the URLs it admitted here, in every batch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1::{self, UrlState};
+use proto::{CrawlUrl, DomainKey, HostKey, SessionId, Timestamp};
+
+use crate::fleet::Fleet;
+use crate::gate::{Directory, SessionShared, Tally};
+use crate::keys::{self, Fingerprint};
+use crate::records::{CountersRow, HostRow, LeaseRow, Mail, UrlRow};
+use crate::slice::{Slice, decode};
+use crate::store::{Store, StoreError, Table};
+
+/// Where URLs beyond the depth wait for a shorter path.
+pub(super) const DEEP: &str = "~deep";
+/// One number per value of `UrlState`.
+const STATES: usize = 14;
+
+/// What the operator decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    /// Least time between two starts at one host.
+    pub(crate) min_interval: Duration,
+    /// Requests in flight at one host.
+    pub(crate) per_host: u32,
+    /// Leases at once for the hosts of one domain.
+    pub(crate) per_domain: u32,
+    /// How long a lease lasts without a heartbeat.
+    pub(crate) lease: Duration,
+}
+
+/// What has to happen outside once the batch is committed.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// An order for a worker; a lease that cannot be delivered comes back at once.
+    Send {
+        worker: String,
+        order: Box<v1::Order>,
+        lease_id: Option<u64>,
+    },
+    /// Numbers for the board of a session.
+    Post { session: SessionId, tally: Tally },
+    /// Mail for another shard.
+    Mail { to: u16, items: Vec<(u64, Mail)> },
+    /// Mail of another shard is applied.
+    Answer {
+        to: u16,
+        number: u64,
+        decision: Option<Decision>,
+    },
+    /// Another shard is to ask for the robots.txt that `origin` redirects to.
+    AskRobots {
+        to: u16,
+        origin: HostKey,
+        target: CrawlUrl,
+        hops: u32,
+    },
+    /// The answer for the host that asked.
+    TellRobots {
+        to: u16,
+        origin: HostKey,
+        copy: Box<v1::RobotsCopy>,
+    },
+    /// Shards that wait for permits look again.
+    Poke { shards: BTreeSet<u16> },
+    /// A worker's slot is free.
+    Release { worker: String },
+    /// The seeds of a session are in.
+    Seeded { session: SessionId },
+    /// There is more to settle.
+    SettleMore { session: SessionId },
+}
+
+/// Who was first with a content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// The page that asked.
+    Won,
+    /// Another page, by this URL.
+    Lost(String),
+}
+
+pub(super) struct SessionHere {
+    pub(super) shared: Arc<SessionShared>,
+    pub(super) counters: CountersRow,
+    pub(super) hosts: BTreeSet<HostKey>,
+    pub(super) is_settled: bool,
+}
+
+#[derive(Default)]
+pub(super) struct HostHere {
+    pub(super) row: HostRow,
+    /// The earliest next start; the row is pessimistic while a lease is out.
+    pub(super) clock: Timestamp,
+    /// Sessions with URLs here, and the queue key below which nothing waits.
+    pub(super) sessions: BTreeMap<SessionId, Option<Vec<u8>>>,
+    pub(super) lease: Option<u64>,
+    pub(super) due_at: Option<Timestamp>,
+    /// Its robots.txt lies elsewhere: what was asked, and when.
+    pub(super) elsewhere: Option<(CrawlUrl, u32, Timestamp)>,
+    /// robots.txt files that this host holds for others.
+    pub(super) asks: BTreeMap<HostKey, (CrawlUrl, u32)>,
+    /// Why all that waits here fails.
+    pub(super) doomed: Option<(String, String)>,
+    pub(super) served_last: Option<SessionId>,
+}
+
+pub(super) struct LeaseHere {
+    pub(super) row: LeaseRow,
+    pub(super) host: HostKey,
+    pub(super) expires: Timestamp,
+    pub(super) tickets: BTreeMap<u64, TicketHere>,
+    /// Tickets that were settled without their worker, which still holds them.
+    pub(super) recalled: BTreeSet<u64>,
+    pub(super) sessions: BTreeSet<SessionId>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TicketHere {
+    pub(super) session: Option<SessionId>,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) has_permit: bool,
+    pub(super) robots: Option<(HostKey, u32)>,
+}
+
+/// The frontier of one shard.
+pub(crate) struct ShardCore {
+    pub(super) shard: u16,
+    pub(super) shards: u16,
+    pub(super) policy: Policy,
+    pub(super) boot: Timestamp,
+    pub(super) slice: Slice,
+    pub(super) directory: Directory,
+    pub(super) fleet: Fleet,
+    pub(super) sessions: BTreeMap<SessionId, SessionHere>,
+    pub(super) hosts: BTreeMap<HostKey, HostHere>,
+    pub(super) leases: BTreeMap<u64, LeaseHere>,
+    pub(super) due: BTreeSet<(Timestamp, HostKey)>,
+    pub(super) domains: BTreeMap<DomainKey, u32>,
+    pub(super) mailing: BTreeMap<u16, super::mail::Destination>,
+    /// Fetched URLs whose permit is held until their digest is decided.
+    pub(super) claiming: BTreeSet<(SessionId, Fingerprint)>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) dirty: BTreeSet<SessionId>,
+    number: u64,
+}
+
+impl ShardCore {
+    /// Makes an empty frontier over the store; [`Self::restore`] fills it.
+    pub(crate) fn new(
+        shard: u16,
+        shards: u16,
+        policy: Policy,
+        store: Arc<dyn Store>,
+        shared: (Directory, Fleet),
+        boot: Timestamp,
+    ) -> Self {
+        Self {
+            shard,
+            shards,
+            policy,
+            boot,
+            slice: Slice::new(store),
+            directory: shared.0,
+            fleet: shared.1,
+            sessions: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            due: BTreeSet::new(),
+            domains: BTreeMap::new(),
+            mailing: BTreeMap::new(),
+            claiming: BTreeSet::new(),
+            effects: Vec::new(),
+            dirty: BTreeSet::new(),
+            // Numbers of an earlier run are smaller: no run gives 64 a millisecond.
+            number: boot.as_millis().saturating_mul(64),
+        }
+    }
+
+    /// Rebuilds what memory has to hold: open leases, hosts with URLs, mail on its way.
+    pub(crate) fn restore(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        for shared in self.directory.all() {
+            shared.permits().restart(self.shard);
+            let key = keys::of_session(self.shard, &shared.id);
+            if self.slice.get_bytes(Table::Counters, &key)?.is_some() {
+                self.open(&shared.id)?;
+                self.dirty.insert(shared.id.clone());
+            }
+        }
+        self.restore_leases()?;
+        self.restore_queues()?;
+        self.restore_mail(now)
+    }
+
+    fn restore_leases(&mut self) -> Result<(), StoreError> {
+        let rows = self
+            .slice
+            .scan(Table::Leases, &keys::of_shard(self.shard), None, usize::MAX)?;
+        for (key, value) in rows {
+            let row: LeaseRow = decode(Table::Leases, &value)?;
+            let Ok(host) = HostKey::parse(&row.host) else {
+                self.slice.delete(Table::Leases, key.to_vec());
+                continue;
+            };
+            let mut lease = LeaseHere {
+                expires: Timestamp::from_millis(row.expires),
+                host: host.clone(),
+                tickets: BTreeMap::new(),
+                recalled: BTreeSet::new(),
+                sessions: BTreeSet::new(),
+                row,
+            };
+            for ticket in lease.row.tickets.clone() {
+                self.restore_ticket(&mut lease, &ticket)?;
+            }
+            self.host(&host)?.lease = Some(lease.row.lease_id);
+            *self.domains.entry(host.domain()).or_default() += 1;
+            self.fleet.note_open(&lease.row.worker);
+            self.leases.insert(lease.row.lease_id, lease);
+        }
+        Ok(())
+    }
+
+    fn restore_ticket(
+        &mut self,
+        lease: &mut LeaseHere,
+        ticket: &crate::records::TicketRow,
+    ) -> Result<(), StoreError> {
+        let Ok(session) = ticket.session.parse::<SessionId>() else {
+            return Ok(());
+        };
+        let Some(fingerprint) = keys::fingerprint(&ticket.fingerprint) else {
+            return Ok(());
+        };
+        if !self.open(&session)? {
+            return Ok(());
+        }
+        let Some(row) = self.url(&session, fingerprint)? else {
+            return Ok(());
+        };
+        if state_of(&row) != UrlState::Leased {
+            return Ok(());
+        }
+        let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
+        let shard = self.shard;
+        let here = self.sessions.get(&session);
+        let has_permit = is_page && here.is_some_and(|here| here.shared.permits().take(shard, 0));
+        if let Some(here) = here
+            && lease.sessions.insert(session.clone())
+        {
+            here.shared.permits().open_lease(shard, 0);
+        }
+        lease.tickets.insert(
+            ticket.ticket_id,
+            TicketHere {
+                session: Some(session),
+                fingerprint,
+                has_permit,
+                robots: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// Finds every pair of host and session with a skipping scan: one read per pair, not per URL.
+    fn restore_queues(&mut self) -> Result<(), StoreError> {
+        let prefix = keys::of_shard(self.shard);
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let found = self
+                .slice
+                .scan(Table::Queue, &prefix, after.as_deref(), 1)?;
+            let Some((key, _)) = found.into_iter().next() else {
+                return Ok(());
+            };
+            let Some((place, session)) = keys::queue_place(&key) else {
+                after = Some(key.to_vec());
+                continue;
+            };
+            let mut past = keys::queue_prefix(self.shard, &place, &session);
+            past.extend_from_slice(&[0xff; 14]);
+            after = Some(past);
+            if place == DEEP || !self.open(&session)? {
+                continue;
+            }
+            if let Ok(host) = HostKey::parse(&place) {
+                self.host(&host)?.sessions.insert(session.clone(), None);
+                if let Some(here) = self.sessions.get_mut(&session) {
+                    here.hosts.insert(host.clone());
+                }
+                self.schedule(&host);
+            }
+        }
+    }
+
+    /// A number that no earlier lease, ticket or mail of this shard has; its low bits name the shard.
+    pub(super) fn number(&mut self) -> u64 {
+        self.number += 1;
+        (self.number << 16) | u64::from(self.shard)
+    }
+
+    /// Loads a session; false when it does not run here any more.
+    pub(super) fn open(&mut self, id: &SessionId) -> Result<bool, StoreError> {
+        if self.sessions.contains_key(id) {
+            return Ok(true);
+        }
+        let Some(shared) = self.directory.get(id) else {
+            return Ok(false);
+        };
+        let key = keys::of_session(self.shard, id);
+        let mut counters: CountersRow = self.slice.get(Table::Counters, &key)?.unwrap_or_default();
+        counters.counts.resize(STATES, 0);
+        let here = SessionHere {
+            shared,
+            counters,
+            hosts: BTreeSet::new(),
+            is_settled: false,
+        };
+        self.sessions.insert(id.clone(), here);
+        Ok(true)
+    }
+
+    /// Forgets a session that has ended.
+    pub(crate) fn close(&mut self, id: &SessionId) {
+        let Some(here) = self.sessions.remove(id) else {
+            return;
+        };
+        self.dirty.remove(id);
+        for host in here.hosts {
+            if let Some(host) = self.hosts.get_mut(&host) {
+                host.sessions.remove(id);
+            }
+            self.evict(&host);
+        }
+    }
+
+    /// Loads a host; one that an earlier run wrote may not start before its interval has passed since boot.
+    pub(super) fn host(&mut self, key: &HostKey) -> Result<&mut HostHere, StoreError> {
+        if !self.hosts.contains_key(key) {
+            let stored = self.slice.get(Table::Hosts, &keys::host(self.shard, key))?;
+            let is_known = stored.is_some();
+            let row: HostRow = stored.unwrap_or_default();
+            let mut clock = Timestamp::from_millis(row.not_before);
+            if is_known && row.written_at < self.boot.as_millis() {
+                let interval = Duration::from_millis(row.interval).max(self.policy.min_interval);
+                clock = clock.max(self.boot + interval);
+            }
+            let here = HostHere {
+                row,
+                clock,
+                ..HostHere::default()
+            };
+            self.hosts.insert(key.clone(), here);
+        }
+        Ok(self.hosts.entry(key.clone()).or_default())
+    }
+
+    /// Writes a host's row with the clock `not_before`.
+    pub(super) fn write_host(&mut self, now: Timestamp, key: &HostKey, not_before: Timestamp) {
+        if let Some(host) = self.hosts.get_mut(key) {
+            host.row.not_before = not_before.as_millis();
+            host.row.written_at = now.as_millis();
+            self.slice
+                .put(Table::Hosts, keys::host(self.shard, key), &host.row);
+        }
+    }
+
+    /// Forgets a host without work; its clock is in the store.
+    pub(super) fn evict(&mut self, key: &HostKey) {
+        let is_idle = self.hosts.get(key).is_some_and(|host| {
+            host.sessions.is_empty()
+                && host.asks.is_empty()
+                && host.lease.is_none()
+                && host.elsewhere.is_none()
+        });
+        if is_idle
+            && let Some(host) = self.hosts.remove(key)
+            && let Some(at) = host.due_at
+        {
+            self.due.remove(&(at, key.clone()));
+        }
+    }
+
+    /// Puts a host into the time heap if it has work and no lease.
+    pub(super) fn schedule(&mut self, key: &HostKey) {
+        let Some(host) = self.hosts.get_mut(key) else {
+            return;
+        };
+        if let Some(at) = host.due_at.take() {
+            self.due.remove(&(at, key.clone()));
+        }
+        let has_work = !host.sessions.is_empty() || !host.asks.is_empty();
+        if host.lease.is_none() && has_work {
+            let asked_again = host.elsewhere.as_ref().map(|(_, _, at)| *at);
+            let at = host.clock.max(asked_again.unwrap_or_default());
+            host.due_at = Some(at);
+            self.due.insert((at, key.clone()));
+        }
+    }
+
+    /// A URL's row.
+    pub(super) fn url(
+        &self,
+        session: &SessionId,
+        fingerprint: Fingerprint,
+    ) -> Result<Option<UrlRow>, StoreError> {
+        self.slice
+            .get(Table::Urls, &keys::url(self.shard, session, fingerprint))
+    }
+
+    /// Writes a URL's row.
+    pub(super) fn write_url(
+        &mut self,
+        session: &SessionId,
+        fingerprint: Fingerprint,
+        row: &UrlRow,
+    ) {
+        self.slice.put(
+            Table::Urls,
+            keys::url(self.shard, session, fingerprint),
+            row,
+        );
+    }
+
+    /// Moves a URL to a state and keeps the counts.
+    pub(super) fn set_state(&mut self, session: &SessionId, row: &mut UrlRow, state: UrlState) {
+        let entry = row.entry.get_or_insert_default();
+        let before = entry.state();
+        entry.set_state(state);
+        let Some(here) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if before == UrlState::Unspecified {
+            here.counters.admitted += 1;
+        } else if let Some(count) = here.counters.counts.get_mut(index(before)) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = here.counters.counts.get_mut(index(state)) {
+            *count += 1;
+        }
+        if matches!(state, UrlState::Refused | UrlState::Failed) {
+            let same = |r: &&mut v1::ReasonCount| r.state() == state && r.code == entry.code;
+            match here.counters.reasons.iter_mut().find(same) {
+                Some(reason) => reason.count += 1,
+                None => here.counters.reasons.push(v1::ReasonCount {
+                    state: state.into(),
+                    code: entry.code.clone(),
+                    count: 1,
+                }),
+            }
+        }
+        metrics::counter!(crate::metrics::URLS, "state" => state.word()).increment(1);
+        self.dirty.insert(session.clone());
+    }
+
+    /// Ends a URL with a reason.
+    pub(super) fn end(
+        &mut self,
+        session: &SessionId,
+        row: &mut UrlRow,
+        state: UrlState,
+        code: &str,
+        detail: &str,
+    ) {
+        let entry = row.entry.get_or_insert_default();
+        code.clone_into(&mut entry.code);
+        detail.clone_into(&mut entry.detail);
+        self.set_state(session, row, state);
+    }
+
+    /// Writes the counters that changed and answers the effects; the actor calls it after every message.
+    pub(crate) fn finish(&mut self) -> Vec<Effect> {
+        let mut posts = Vec::new();
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(here) = self.sessions.get(&id) else {
+                continue;
+            };
+            let key = keys::of_session(self.shard, &id);
+            self.slice.put(Table::Counters, key, &here.counters);
+            posts.push(Effect::Post {
+                tally: self.tally(here),
+                session: id,
+            });
+        }
+        // Numbers are posted before foreign mail is confirmed: the board never shows less than there is.
+        posts.append(&mut self.effects);
+        posts
+    }
+
+    fn tally(&self, here: &SessionHere) -> Tally {
+        let clocks = here
+            .hosts
+            .iter()
+            .take(64)
+            .filter_map(|key| self.hosts.get(key));
+        let next = clocks.map(|host| host.clock.as_millis()).min();
+        Tally {
+            counts: here.counters.counts.clone(),
+            reasons: here.counters.reasons.clone(),
+            admitted: here.counters.admitted,
+            pages: here.counters.pages,
+            bytes: here.counters.bytes,
+            outbox: here.counters.outbox,
+            hosts: u32::try_from(here.hosts.len()).unwrap_or(u32::MAX),
+            next_start: next.unwrap_or(0),
+            is_settled: here.is_settled,
+        }
+    }
+
+    /// The view, for the actor to take batches from.
+    pub(crate) fn slice(&mut self) -> &mut Slice {
+        &mut self.slice
+    }
+
+    /// The shard of a host.
+    pub(super) fn shard_of(&self, host: &HostKey) -> u16 {
+        host.domain().shard(self.shards)
+    }
+}
+
+/// The state of a row.
+pub(super) fn state_of(row: &UrlRow) -> UrlState {
+    row.entry
+        .as_ref()
+        .map_or(UrlState::Unspecified, v1::LedgerEntry::state)
+}
+
+fn index(state: UrlState) -> usize {
+    usize::try_from(i32::from(state)).unwrap_or(0)
+}

@@ -1,0 +1,710 @@
+//! Leases: which host is due, what goes out, what comes back when a worker stays silent.
+//!
+//! The lease and a pessimistic clock of its host (its end plus the interval) are in the same batch, and the order
+//! is sent after the commit: whatever dies, no second worker starts at that host before the first must have ended.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use proto::v1::{self, SessionKind, TicketKind, UrlState, order};
+use proto::{HostKey, SessionId, Timestamp};
+
+use super::core::{Effect, LeaseHere, ShardCore, TicketHere, state_of};
+use crate::gate::{Phase, SessionShared};
+use crate::keys::{self, Fingerprint};
+use crate::records::{LeaseRow, TicketRow, UrlRow};
+use crate::store::{StoreError, Table};
+
+/// A lease lasts about this long when everything answers at once.
+const SPAN: Duration = Duration::from_secs(10);
+const MAX_TICKETS: usize = 64;
+/// A host that redirects its robots.txt asks again after this time.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// A Crawl-delay longer than this is not waited for.
+const MAX_CRAWL_DELAY: u64 = 120_000;
+/// Pokes from other parties may be lost in a crash; hosts that are stalled look again after this time.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+const MAX_STALLED: usize = 32;
+const DAY: u64 = 24 * 60 * 60 * 1000;
+/// The room that a body takes in the byte budget when the session names no cap.
+const BODY_RESERVE: u64 = 10 * 1024 * 1024;
+
+enum Start {
+    Done,
+    Later(Timestamp),
+    Stalled,
+}
+
+struct Pick {
+    session: SessionId,
+    fingerprint: Fingerprint,
+    row: UrlRow,
+    has_permit: bool,
+}
+
+/// How many bytes a page of the session may have.
+pub(crate) fn reserve(shared: &SessionShared) -> u64 {
+    let budget = shared.spec.budget.as_ref().map_or(0, |b| b.max_bytes);
+    let cap = shared.spec.fetch.as_ref().map_or(0, |f| f.max_body_bytes);
+    let cap = if cap == 0 { BODY_RESERVE } else { cap };
+    if budget == 0 { cap } else { cap.min(budget) }
+}
+
+impl ShardCore {
+    /// Ends what is overdue and starts what is due; the actor calls it after every message.
+    pub(crate) fn advance(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let is_over = |(id, lease): (&u64, &LeaseHere)| (lease.expires <= now).then_some(*id);
+        let over: Vec<u64> = self.leases.iter().filter_map(is_over).collect();
+        for id in over {
+            metrics::counter!(crate::metrics::LEASES_EXPIRED).increment(1);
+            self.lose_lease(now, id)?;
+        }
+        self.resend_mail(now)?;
+        let mut stalled = Vec::new();
+        while let Some((at, key)) = self.due.first().cloned() {
+            if at > now || stalled.len() >= MAX_STALLED {
+                break;
+            }
+            self.due.remove(&(at, key.clone()));
+            if let Some(host) = self.hosts.get_mut(&key) {
+                host.due_at = None;
+            }
+            match self.start(now, &key)? {
+                Start::Done => self.evict(&key),
+                Start::Later(at) => stalled.push((at, key)),
+                Start::Stalled => stalled.push((at, key)),
+            }
+        }
+        for (at, key) in stalled {
+            if let Some(host) = self.hosts.get_mut(&key) {
+                host.due_at = Some(at);
+                self.due.insert((at, key));
+            }
+        }
+        Ok(())
+    }
+
+    /// When [`Self::advance`] has something to do again.
+    pub(crate) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let due = self
+            .due
+            .first()
+            .map(|(at, _)| if *at > now { *at } else { now + LOOK_AGAIN });
+        let leases = self.leases.values().map(|lease| lease.expires).min();
+        [due, leases, self.next_resend()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn start(&mut self, now: Timestamp, key: &HostKey) -> Result<Start, StoreError> {
+        let Some(host) = self.hosts.get_mut(key) else {
+            return Ok(Start::Done);
+        };
+        if host.lease.is_some() {
+            return Ok(Start::Done);
+        }
+        if let Some((target, hops, at)) = host.elsewhere.as_mut() {
+            *at = now + ASK_AGAIN;
+            let (target, hops, at) = (target.clone(), *hops, *at);
+            let to = target.domain().shard(self.shards);
+            let origin = key.clone();
+            self.effects.push(Effect::AskRobots {
+                to,
+                origin,
+                target,
+                hops,
+            });
+            return Ok(Start::Later(at));
+        }
+        if host.doomed.is_some() {
+            self.fail_waiting(key)?;
+            return Ok(Start::Later(now));
+        }
+        let domain = key.domain();
+        let open = self.domains.get(&domain).copied().unwrap_or(0);
+        if open >= self.policy.per_domain {
+            return Ok(Start::Stalled);
+        }
+        let Some(worker) = self.fleet.take_slot(&domain, self.shard) else {
+            return Ok(Start::Stalled);
+        };
+        let count = self.tickets_at_once(key);
+        let picks = self.pick(now, key, count, false)?;
+        let asks = self
+            .hosts
+            .get(key)
+            .map(|h| h.asks.clone())
+            .unwrap_or_default();
+        if picks.is_empty() && asks.is_empty() {
+            self.fleet.give_back(&worker);
+            return Ok(Start::Done);
+        }
+        self.lease(now, key, worker, picks, asks)?;
+        Ok(Start::Done)
+    }
+
+    fn tickets_at_once(&self, key: &HostKey) -> usize {
+        let interval = self.interval(key, 0).as_millis();
+        let count = SPAN.as_millis().checked_div(interval);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        count.unwrap_or(MAX_TICKETS).clamp(1, MAX_TICKETS)
+    }
+
+    /// The time between two starts at a host: the longest of what the operator, the caller and the host ask for.
+    pub(super) fn interval(&self, key: &HostKey, asked: u64) -> Duration {
+        let copy = self
+            .hosts
+            .get(key)
+            .and_then(|host| host.row.robots.as_ref());
+        let delay = copy
+            .map_or(0, |copy| copy.crawl_delay_millis)
+            .min(MAX_CRAWL_DELAY);
+        self.policy
+            .min_interval
+            .max(Duration::from_millis(delay.max(asked)))
+    }
+
+    /// Chooses URLs of a host: sessions in turn, urgent ones first, each page with a permit.
+    fn pick(
+        &mut self,
+        now: Timestamp,
+        key: &HostKey,
+        count: usize,
+        only_urgent: bool,
+    ) -> Result<Vec<Pick>, StoreError> {
+        let mut lists = Vec::new();
+        for id in self.turn(key) {
+            if let Some(list) = self.waiting(now, key, &id, count, only_urgent)? {
+                lists.push((id, list));
+            }
+        }
+        lists.sort_by_key(|(_, list)| list.front().is_none_or(|(k, _)| keys::queue_band(k) > 0));
+        let mut picks = Vec::new();
+        while picks.len() < count && !lists.is_empty() {
+            let mut left = Vec::new();
+            for (id, mut list) in lists {
+                if picks.len() == count {
+                    break;
+                }
+                let Some((queue_key, value)) = list.pop_front() else {
+                    continue;
+                };
+                if self.pick_one(key, &id, &queue_key, &value, &mut picks)? {
+                    left.push((id, list));
+                }
+            }
+            lists = left;
+        }
+        if let Some(host) = self.hosts.get_mut(key) {
+            host.served_last = picks.last().map(|pick| pick.session.clone());
+        }
+        Ok(picks)
+    }
+
+    /// The sessions of a host, beginning behind the one that was served last.
+    fn turn(&self, key: &HostKey) -> Vec<SessionId> {
+        let Some(host) = self.hosts.get(key) else {
+            return Vec::new();
+        };
+        let mut ids: Vec<SessionId> = host.sessions.keys().cloned().collect();
+        if let Some(last) = &host.served_last {
+            let behind = ids.iter().take_while(|id| *id <= last).count();
+            ids.rotate_left(behind);
+        }
+        ids
+    }
+
+    #[allow(clippy::type_complexity, reason = "pairs of the store, in order")]
+    fn waiting(
+        &mut self,
+        now: Timestamp,
+        key: &HostKey,
+        id: &SessionId,
+        count: usize,
+        only_urgent: bool,
+    ) -> Result<Option<VecDeque<(Vec<u8>, Vec<u8>)>>, StoreError> {
+        if !self.open(id)? {
+            self.forget_session(key, id);
+            return Ok(None);
+        }
+        let Some(here) = self.sessions.get(id) else {
+            return Ok(None);
+        };
+        if here.shared.phase() != Phase::Running || here.shared.is_past_deadline(now) {
+            return Ok(None);
+        }
+        let cursor = self
+            .hosts
+            .get(key)
+            .and_then(|host| host.sessions.get(id)?.clone());
+        let prefix = keys::queue_prefix(self.shard, key.as_str(), id);
+        let found = self
+            .slice
+            .scan(Table::Queue, &prefix, cursor.as_deref(), count)?;
+        if found.is_empty() {
+            self.forget_session(key, id);
+            return Ok(None);
+        }
+        let found = found.into_iter().map(|(k, v)| (k.to_vec(), v.to_vec()));
+        let found = found.filter(|(k, _)| !only_urgent || keys::queue_band(k) == 0);
+        Ok(Some(found.collect()))
+    }
+
+    fn forget_session(&mut self, key: &HostKey, id: &SessionId) {
+        if let Some(host) = self.hosts.get_mut(key) {
+            host.sessions.remove(id);
+        }
+        if let Some(here) = self.sessions.get_mut(id) {
+            here.hosts.remove(key);
+        }
+    }
+
+    /// Takes one URL out of the queue; false when the session may take no more now.
+    fn pick_one(
+        &mut self,
+        key: &HostKey,
+        id: &SessionId,
+        queue_key: &[u8],
+        value: &[u8],
+        picks: &mut Vec<Pick>,
+    ) -> Result<bool, StoreError> {
+        let Some(fingerprint) = keys::fingerprint(value) else {
+            return Ok(true);
+        };
+        let Some(mut row) = self.url(id, fingerprint)? else {
+            self.slice.delete(Table::Queue, queue_key.to_vec());
+            return Ok(true);
+        };
+        let Some(here) = self.sessions.get(id) else {
+            return Ok(false);
+        };
+        let is_first = !picks.iter().any(|pick| pick.session == *id);
+        let is_leased_here = self
+            .hosts
+            .get(key)
+            .and_then(|host| self.leases.get(&host.lease?))
+            .is_some_and(|lease| lease.sessions.contains(id));
+        let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
+        {
+            let mut permits = here.shared.permits();
+            let needs_lease = is_first && !is_leased_here;
+            if needs_lease && !permits.open_lease(self.shard, here.shared.spec.concurrency) {
+                return Ok(false);
+            }
+            if is_page && !permits.take(self.shard, reserve(&here.shared)) {
+                if needs_lease {
+                    permits.cancel_lease();
+                }
+                return Ok(false);
+            }
+        }
+        self.take_out(&mut row);
+        if let Some(cursor) = self.hosts.get_mut(key).and_then(|h| h.sessions.get_mut(id)) {
+            *cursor = Some(queue_key.to_vec());
+        }
+        row.entry.get_or_insert_default().attempts += 1;
+        self.set_state(id, &mut row, UrlState::Leased);
+        self.write_url(id, fingerprint, &row);
+        picks.push(Pick {
+            session: id.clone(),
+            fingerprint,
+            row,
+            has_permit: is_page,
+        });
+        Ok(true)
+    }
+
+    fn lease(
+        &mut self,
+        now: Timestamp,
+        key: &HostKey,
+        worker: String,
+        picks: Vec<Pick>,
+        asks: BTreeMap<HostKey, (proto::CrawlUrl, u32)>,
+    ) -> Result<(), StoreError> {
+        let lease_id = self.number();
+        let mut lease = LeaseHere {
+            row: LeaseRow {
+                lease_id,
+                host: key.to_string(),
+                worker: worker.clone(),
+                ..LeaseRow::default()
+            },
+            host: key.clone(),
+            expires: now + self.policy.lease,
+            tickets: BTreeMap::new(),
+            recalled: BTreeSet::new(),
+            sessions: BTreeSet::new(),
+        };
+        let asked = picks
+            .iter()
+            .filter_map(|pick| self.sessions.get(&pick.session));
+        let asked = asked.filter_map(|here| here.shared.spec.fetch.as_ref());
+        let asked = asked
+            .map(|fetch| fetch.min_interval_millis)
+            .max()
+            .unwrap_or(0);
+        let interval = self.interval(key, asked);
+        let mut tickets = Vec::new();
+        for (origin, (url, hops)) in asks {
+            tickets.push(self.robots_ticket(&mut lease, origin, &url, hops));
+        }
+        for pick in picks {
+            tickets.push(self.ticket(&mut lease, pick));
+        }
+        let per_host = self.policy.per_host;
+        let host = self.host(key)?;
+        host.row.epoch += 1;
+        host.row.interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        host.lease = Some(lease_id);
+        lease.row.epoch = host.row.epoch;
+        lease.row.interval = host.row.interval;
+        let age = now.as_millis().saturating_sub(host.row.robots_at);
+        let fresh = host.row.robots.clone().filter(|copy| {
+            let is_rule = matches!(
+                copy.verdict(),
+                v1::robots_copy::Verdict::Rules | v1::robots_copy::Verdict::AllowAll
+            );
+            is_rule && age < copy.max_age_millis.min(DAY)
+        });
+        let order = v1::Lease {
+            lease_id,
+            epoch: lease.row.epoch,
+            host: key.to_string(),
+            tickets,
+            interval_millis: lease.row.interval,
+            not_before_millis: 0,
+            ttl_millis: u64::try_from(self.policy.lease.as_millis()).unwrap_or(u64::MAX),
+            robots: fresh.map(|copy| v1::RobotsCopy {
+                age_millis: age,
+                ..copy
+            }),
+            in_flight: per_host,
+        };
+        self.write_lease(&mut lease);
+        let pessimistic = lease.expires + interval;
+        self.leases.insert(lease_id, lease);
+        self.write_host(now, key, pessimistic);
+        *self.domains.entry(key.domain()).or_default() += 1;
+        metrics::gauge!(crate::metrics::LEASES_OPEN).increment(1.0);
+        self.send(worker, order::Order::Lease(order), Some(lease_id));
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, worker: String, order: order::Order, lease_id: Option<u64>) {
+        self.effects.push(Effect::Send {
+            worker,
+            order: Box::new(v1::Order { order: Some(order) }),
+            lease_id,
+        });
+    }
+
+    fn write_lease(&mut self, lease: &mut LeaseHere) {
+        lease.row.expires = lease.expires.as_millis();
+        self.slice.put(
+            Table::Leases,
+            keys::lease(self.shard, lease.row.lease_id),
+            &lease.row,
+        );
+    }
+
+    fn robots_ticket(
+        &mut self,
+        lease: &mut LeaseHere,
+        origin: HostKey,
+        url: &proto::CrawlUrl,
+        hops: u32,
+    ) -> v1::Ticket {
+        let ticket_id = self.number();
+        lease.tickets.insert(
+            ticket_id,
+            TicketHere {
+                session: None,
+                fingerprint: 0,
+                has_permit: false,
+                robots: Some((origin.clone(), hops)),
+            },
+        );
+        v1::Ticket {
+            ticket_id,
+            kind: TicketKind::Robots.into(),
+            url: url.as_str().to_owned(),
+            attempt: 1,
+            robots_origin: origin.to_string(),
+            ..v1::Ticket::default()
+        }
+    }
+
+    fn ticket(&mut self, lease: &mut LeaseHere, pick: Pick) -> v1::Ticket {
+        let ticket_id = self.number();
+        lease.row.tickets.push(TicketRow {
+            ticket_id,
+            session: pick.session.to_string(),
+            fingerprint: pick.fingerprint.to_be_bytes().to_vec(),
+            ..TicketRow::default()
+        });
+        lease.sessions.insert(pick.session.clone());
+        let entry = pick.row.entry.unwrap_or_default();
+        let mut ticket = v1::Ticket {
+            ticket_id,
+            kind: if entry.is_sitemap {
+                TicketKind::Sitemap
+            } else {
+                TicketKind::Page
+            }
+            .into(),
+            session_id: pick.session.to_string(),
+            url: entry.url,
+            depth: entry.depth,
+            attempt: entry.attempts,
+            ..v1::Ticket::default()
+        };
+        if let Some(here) = self.sessions.get(&pick.session) {
+            let shared = &here.shared;
+            let mut fetch = shared.spec.fetch.clone().unwrap_or_default();
+            if !shared.is_seed_host(lease.host.as_str()) {
+                fetch.headers.clear();
+            }
+            if shared.spec.budget.as_ref().is_some_and(|b| b.max_bytes > 0) {
+                fetch.max_body_bytes = reserve(shared);
+            }
+            ticket.fetch = Some(fetch);
+            ticket.want_links = shared.follows_links();
+            ticket.ignore_nofollow = shared.spec.ignore_nofollow;
+            ticket.want_robots_sitemaps = shared.reads_sitemaps();
+        }
+        lease.tickets.insert(
+            ticket_id,
+            TicketHere {
+                session: Some(pick.session),
+                fingerprint: pick.fingerprint,
+                has_permit: pick.has_permit,
+                robots: None,
+            },
+        );
+        ticket
+    }
+
+    /// Adds urgent URLs to the lease that holds their host now.
+    pub(super) fn extend(&mut self, now: Timestamp, key: &HostKey) -> Result<(), StoreError> {
+        let Some(id) = self.hosts.get(key).and_then(|host| host.lease) else {
+            return Ok(());
+        };
+        let is_open = self.leases.get(&id).is_some_and(|lease| {
+            !lease.tickets.is_empty() && lease.expires > now + self.policy.lease / 2
+        });
+        if !is_open {
+            return Ok(());
+        }
+        let picks = self.pick(now, key, 4, true)?;
+        let Some(mut lease) = self.leases.remove(&id) else {
+            return Ok(());
+        };
+        let tickets: Vec<_> = picks
+            .into_iter()
+            .map(|pick| self.ticket(&mut lease, pick))
+            .collect();
+        let worker = lease.row.worker.clone();
+        if !tickets.is_empty() {
+            self.write_lease(&mut lease);
+        }
+        self.leases.insert(id, lease);
+        if !tickets.is_empty() {
+            let order = v1::Extend {
+                lease_id: id,
+                tickets,
+            };
+            self.send(worker, order::Order::Extend(order), None);
+        }
+        Ok(())
+    }
+
+    /// The worker is alive: its leases go on. The new end is in the store before the worker hears of it.
+    pub(crate) fn heartbeat(&mut self, now: Timestamp, worker: &str, lease_id: u64) {
+        let length = self.policy.lease;
+        let Some(mut lease) = self.leases.remove(&lease_id) else {
+            return;
+        };
+        let is_young = lease.expires > now + length * 2 / 3;
+        if lease.row.worker == worker && !is_young && lease.expires > now {
+            lease.expires = now + length;
+            self.write_lease(&mut lease);
+            let end = lease.expires + Duration::from_millis(lease.row.interval);
+            self.write_host(now, &lease.host, end);
+            let ttl_millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+            let order = v1::Renew {
+                lease_id,
+                ttl_millis,
+            };
+            self.send(worker.to_owned(), order::Order::Renew(order), None);
+        }
+        self.leases.insert(lease_id, lease);
+    }
+
+    /// The worker never got the order: everything goes back at once.
+    pub(crate) fn unsent(&mut self, now: Timestamp, lease_id: u64) -> Result<(), StoreError> {
+        self.give_back_tickets(lease_id, true)?;
+        self.end_lease(now, lease_id);
+        Ok(())
+    }
+
+    /// The worker says that nothing of the lease is left with it.
+    pub(crate) fn lease_ended(
+        &mut self,
+        now: Timestamp,
+        worker: &str,
+        lease_id: u64,
+    ) -> Result<(), StoreError> {
+        let is_holder = self
+            .leases
+            .get(&lease_id)
+            .is_some_and(|lease| lease.row.worker == worker);
+        if is_holder {
+            self.give_back_tickets(lease_id, true)?;
+            self.end_lease(now, lease_id);
+        }
+        Ok(())
+    }
+
+    /// Nobody renewed it: what is not reported goes back, and the host waits past the end.
+    fn lose_lease(&mut self, now: Timestamp, lease_id: u64) -> Result<(), StoreError> {
+        self.give_back_tickets(lease_id, false)?;
+        if let Some(lease) = self.leases.get(&lease_id) {
+            let end = lease.expires + Duration::from_millis(lease.row.interval);
+            let key = lease.host.clone();
+            let host = self.host(&key)?;
+            host.clock = host.clock.max(end);
+            host.row.epoch += 1;
+        }
+        self.end_lease(now, lease_id);
+        Ok(())
+    }
+
+    fn give_back_tickets(&mut self, lease_id: u64, was_unbegun: bool) -> Result<(), StoreError> {
+        let Some(lease) = self.leases.get_mut(&lease_id) else {
+            return Ok(());
+        };
+        for ticket in std::mem::take(&mut lease.tickets).into_values() {
+            self.give_back_ticket(ticket, was_unbegun)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn give_back_ticket(
+        &mut self,
+        ticket: TicketHere,
+        was_unbegun: bool,
+    ) -> Result<(), StoreError> {
+        let Some(id) = ticket.session.clone() else {
+            return Ok(());
+        };
+        self.return_permit(&ticket);
+        if !self.open(&id)? {
+            return Ok(());
+        }
+        let Some(mut row) = self.url(&id, ticket.fingerprint)? else {
+            return Ok(());
+        };
+        if state_of(&row) == UrlState::Leased {
+            if was_unbegun {
+                let entry = row.entry.get_or_insert_default();
+                entry.attempts = entry.attempts.saturating_sub(1);
+            }
+            self.place(&id, ticket.fingerprint, &mut row)?;
+            self.write_url(&id, ticket.fingerprint, &row);
+        }
+        Ok(())
+    }
+
+    pub(super) fn return_permit(&mut self, ticket: &TicketHere) {
+        let here = ticket.session.as_ref().and_then(|id| self.sessions.get(id));
+        if let Some(here) = here
+            && ticket.has_permit
+        {
+            let shards = here.shared.permits().give_back(self.shard);
+            self.poke(shards);
+        }
+    }
+
+    pub(super) fn poke(&mut self, shards: BTreeSet<u16>) {
+        if !shards.is_empty() {
+            self.effects.push(Effect::Poke { shards });
+        }
+    }
+
+    /// Closes a lease: the host, the slot and the domain are free.
+    pub(super) fn end_lease(&mut self, now: Timestamp, lease_id: u64) {
+        let Some(lease) = self.leases.remove(&lease_id) else {
+            return;
+        };
+        self.slice
+            .delete(Table::Leases, keys::lease(self.shard, lease_id));
+        metrics::gauge!(crate::metrics::LEASES_OPEN).decrement(1.0);
+        for id in &lease.sessions {
+            if let Some(here) = self.sessions.get(id) {
+                let shards = here.shared.permits().close_lease();
+                self.poke(shards);
+            }
+        }
+        if let Some(open) = self.domains.get_mut(&lease.host.domain()) {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.domains.remove(&lease.host.domain());
+            }
+        }
+        if let Some(host) = self.hosts.get_mut(&lease.host) {
+            host.lease = None;
+            let clock = host.clock;
+            self.write_host(now, &lease.host, clock);
+            self.schedule(&lease.host);
+            self.evict(&lease.host);
+        }
+        self.effects.push(Effect::Release {
+            worker: lease.row.worker,
+        });
+    }
+
+    /// Something that a session's hosts waited for has changed.
+    pub(crate) fn look_again(&mut self) {
+        let idle = |(key, host): (&HostKey, &super::core::HostHere)| {
+            (host.due_at.is_none() && host.lease.is_none()).then(|| key.clone())
+        };
+        let keys: Vec<HostKey> = self.hosts.iter().filter_map(idle).collect();
+        for key in keys {
+            self.schedule(&key);
+        }
+    }
+
+    /// A session paused, went on or stops: what is out and not begun is asked back.
+    pub(crate) fn phase_changed(&mut self, id: &SessionId) {
+        let Some(here) = self.sessions.get(id) else {
+            return;
+        };
+        if here.shared.phase() == Phase::Running {
+            self.look_again();
+            return;
+        }
+        let of_session = |lease: &&LeaseHere| lease.sessions.contains(id);
+        let holders: Vec<(u64, String)> = self
+            .leases
+            .values()
+            .filter(of_session)
+            .map(|lease| (lease.row.lease_id, lease.row.worker.clone()))
+            .collect();
+        for (lease_id, worker) in holders {
+            let session_id = id.to_string();
+            let order = v1::Revoke {
+                lease_id,
+                session_id,
+            };
+            self.send(worker, order::Order::Revoke(order), None);
+        }
+    }
+
+    /// Whether a session is a single page that reports its first failure.
+    pub(super) fn reports_at_once(&self, id: &SessionId) -> bool {
+        let kind = self.sessions.get(id).map(|here| here.shared.kind());
+        matches!(kind, Some(SessionKind::Scrape | SessionKind::Batch))
+    }
+}
