@@ -225,7 +225,9 @@ impl v1::sessions_server::Sessions for SessionDoor {
             let leased =
                 |count: &v1::StateCount| count.state() == UrlState::Leased && count.count > 0;
             has_ended(status)
-                || (status.state() == SessionState::Paused && !status.counts.iter().any(leased))
+                || (order == v1::control_request::Order::Pause
+                    && status.state() == SessionState::Paused
+                    && !status.counts.iter().any(leased))
                 || order == v1::control_request::Order::Resume
         };
         let status = Self::until(&mut receiver, CONTROL_WITHIN, is_quiet).await;
