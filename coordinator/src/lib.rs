@@ -101,7 +101,9 @@ impl Coordinator {
             desk: handle.clone(),
         };
         let actor = |error: ractor::SpawnErr| StartError::Actor(error.to_string());
-        let (parent, _) = Actor::spawn(None, ShardsParent { around }, ()).await.map_err(actor)?;
+        let (parent, _) = Actor::spawn(None, ShardsParent { around }, ())
+            .await
+            .map_err(actor)?;
         let desk = Desk {
             clock,
             catalog: catalog.clone(),
@@ -111,7 +113,10 @@ impl Coordinator {
             session_ttl: config.session_ttl,
         };
         let (desk, _) = Actor::spawn(None, desk, resumed).await.map_err(actor)?;
-        let committers = [catalog.bulk_committer.clone(), catalog.control_committer.clone()];
+        let committers = [
+            catalog.bulk_committer.clone(),
+            catalog.control_committer.clone(),
+        ];
         Ok(Self {
             fleet: FleetDoor {
                 clock,
@@ -159,7 +164,11 @@ impl Coordinator {
     pub async fn shutdown(&self) {
         self.is_ready.store(false, Ordering::Release);
         let stop = Some("shutdown".to_owned());
-        if let Err(error) = self.desk.stop_and_wait(stop.clone(), Some(STOP_WITHIN)).await {
+        if let Err(error) = self
+            .desk
+            .stop_and_wait(stop.clone(), Some(STOP_WITHIN))
+            .await
+        {
             tracing::warn!(%error, "the desk did not stop in time");
         }
         self.parent.stop_children(stop.clone());
@@ -174,13 +183,22 @@ impl Coordinator {
 
 fn check(config: &Config) -> Result<(), StartError> {
     if config.shards == 0 || config.shards >= keys::COMMON {
-        return Err(StartError::Setting { field: "shards", why: "must be 1 to 65534" });
+        return Err(StartError::Setting {
+            field: "shards",
+            why: "must be 1 to 65534",
+        });
     }
     if config.lease < Duration::from_millis(100) {
-        return Err(StartError::Setting { field: "lease", why: "must be at least 100 ms" });
+        return Err(StartError::Setting {
+            field: "lease",
+            why: "must be at least 100 ms",
+        });
     }
     if config.heartbeat * 2 > config.lease {
-        return Err(StartError::Setting { field: "heartbeat", why: "must be at most half of `lease`" });
+        return Err(StartError::Setting {
+            field: "heartbeat",
+            why: "must be at most half of `lease`",
+        });
     }
     Ok(())
 }
@@ -213,8 +231,11 @@ fn resume(catalog: &Catalog, directory: &Directory) -> Result<Resumed, StartErro
     let mut resumed = Vec::new();
     for (id, status, before) in catalog.unfinished()? {
         let spec = status.spec.clone().unwrap_or_default();
-        let seeds: Vec<CrawlUrl> =
-            spec.seeds.iter().filter_map(|seed| CrawlUrl::parse(seed).ok()).collect();
+        let seeds: Vec<CrawlUrl> = spec
+            .seeds
+            .iter()
+            .filter_map(|seed| CrawlUrl::parse(seed).ok())
+            .collect();
         let scope = spec.scope.clone().unwrap_or_default();
         let scope = match CompiledScope::compile(&scope, &seeds) {
             Ok(scope) => scope,

@@ -4,11 +4,14 @@
 //! scans. Keys are ordered bytes, big-endian where they hold numbers. Values are sealed by the engine wrapper with
 //! a version byte and a CRC, so a torn or foreign value is an error and never a wrong answer.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 pub mod committer;
 pub mod fjall;
 pub mod memory;
+mod seal;
 pub mod sled;
 
 /// A named set of keys. Closed, so that no two files spell one table two ways.
@@ -46,6 +49,50 @@ pub enum Table {
     Requests,
     /// name: settings of this store, such as its format and shard count.
     Settings,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Self; 16] = [
+        Self::Urls,
+        Self::Admitted,
+        Self::Queue,
+        Self::Hosts,
+        Self::Leases,
+        Self::Manifest,
+        Self::Links,
+        Self::Outbox,
+        Self::Inbox,
+        Self::Claims,
+        Self::Counters,
+        Self::Snapshots,
+        Self::Sessions,
+        Self::SessionIndex,
+        Self::Requests,
+        Self::Settings,
+    ];
+
+    /// The name under which the engines keep it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Urls => "urls",
+            Self::Admitted => "admitted",
+            Self::Queue => "queue",
+            Self::Hosts => "hosts",
+            Self::Leases => "leases",
+            Self::Manifest => "manifest",
+            Self::Links => "links",
+            Self::Outbox => "outbox",
+            Self::Inbox => "inbox",
+            Self::Claims => "claims",
+            Self::Counters => "counters",
+            Self::Snapshots => "snapshots",
+            Self::Sessions => "sessions",
+            Self::SessionIndex => "session_index",
+            Self::Requests => "requests",
+            Self::Settings => "settings",
+        }
+    }
 }
 
 /// How safe a write must be before it is acknowledged.
@@ -101,6 +148,22 @@ impl Batch {
     /// The writes in order.
     pub fn writes(&self) -> &[Write] {
         &self.writes
+    }
+
+    /// What each key of these batches ends up as, the last write winning; `None` is a delete.
+    pub fn net(batches: &[Self]) -> BTreeMap<(Table, &[u8]), Option<&[u8]>> {
+        let mut net = BTreeMap::new();
+        for write in batches.iter().flat_map(|batch| &batch.writes) {
+            match write {
+                Write::Put(table, key, value) => {
+                    net.insert((*table, key.as_slice()), Some(value.as_slice()));
+                }
+                Write::Delete(table, key) => {
+                    net.insert((*table, key.as_slice()), None);
+                }
+            }
+        }
+        net
     }
 }
 
