@@ -72,6 +72,12 @@ impl HostCore {
         Next::Start
     }
 
+    /// When the next request may start, if one waits and none is in its way.
+    pub fn next_start(&self) -> Option<Timestamp> {
+        let is_free = !self.queue.is_empty() && self.flying < self.grant.in_flight.max(1);
+        is_free.then_some(self.grant.not_before)
+    }
+
     /// A request has ended.
     pub fn ended(&mut self) {
         self.flying = self.flying.saturating_sub(1);
