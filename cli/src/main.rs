@@ -1,1 +1,10 @@
-fn main() {}
+//! The `crawlforge` command.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    crawlforge::run(std::env::args_os().collect())
+}
