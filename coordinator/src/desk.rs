@@ -27,11 +27,14 @@ const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 /// The newest status of a running session.
 pub(crate) type StatusReceiver = watch::Receiver<Arc<v1::SessionStatus>>;
+/// Where it is told.
+pub(crate) type StatusSender = watch::Sender<Arc<v1::SessionStatus>>;
 
 pub(crate) enum DeskMsg {
     Begin {
         shared: Arc<SessionShared>,
         status: Box<v1::SessionStatus>,
+        news: StatusSender,
     },
     Seed(SessionId),
     Seeded {
@@ -75,7 +78,7 @@ fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase>
 struct Job {
     shared: Arc<SessionShared>,
     status: v1::SessionStatus,
-    news: watch::Sender<Arc<v1::SessionStatus>>,
+    news: StatusSender,
     /// Shards that have not confirmed their seeds.
     seeding: BTreeMap<u16, Vec<CrawlUrl>>,
     /// Since when the present phase lasts, and when orders about it were sent last.
@@ -118,11 +121,21 @@ impl DeskHandle {
     }
 
     /// Takes a session in; its record is on its way to the store.
+    ///
+    /// Whoever asks for its status from now on finds it, also before the desk has read its mail.
     pub(crate) fn begin(&self, shared: Arc<SessionShared>, status: v1::SessionStatus) {
+        let news = self.open(&shared.id, &status);
         self.tell(DeskMsg::Begin {
             shared,
             status: Box::new(status),
+            news,
         });
+    }
+
+    fn open(&self, session: &SessionId, status: &v1::SessionStatus) -> StatusSender {
+        let (news, receiver) = watch::channel(Arc::new(status.clone()));
+        self.running.write().insert(session.clone(), receiver);
+        news
     }
 
     /// The session is stored: its seeds may go out.
@@ -189,7 +202,8 @@ impl Actor for Desk {
         let mut jobs = BTreeMap::new();
         for (shared, status) in resumed {
             let id = shared.id.clone();
-            self.begin(&mut jobs, shared, status);
+            let news = self.handle.open(&id, &status);
+            self.begin(&mut jobs, shared, status, news);
             self.seed(&mut jobs, &id);
         }
         *self.handle.actor.write() = Some(myself.clone());
@@ -204,7 +218,11 @@ impl Actor for Desk {
         jobs: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            DeskMsg::Begin { shared, status } => self.begin(jobs, shared, *status),
+            DeskMsg::Begin {
+                shared,
+                status,
+                news,
+            } => self.begin(jobs, shared, *status, news),
             DeskMsg::Seed(session) => self.seed(jobs, &session),
             DeskMsg::Seeded { session, shard } => {
                 if let Some(JobBox(job)) = jobs.get_mut(&session) {
@@ -243,10 +261,9 @@ impl Desk {
         jobs: &mut BTreeMap<SessionId, JobBox>,
         shared: Arc<SessionShared>,
         status: v1::SessionStatus,
+        news: StatusSender,
     ) {
         let id = shared.id.clone();
-        let (news, receiver) = watch::channel(Arc::new(status.clone()));
-        self.handle.running.write().insert(id.clone(), receiver);
         let now = self.clock.now();
         let mut seeding: BTreeMap<u16, Vec<CrawlUrl>> = BTreeMap::new();
         for seed in &shared.spec.seeds {

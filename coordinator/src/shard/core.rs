@@ -107,6 +107,8 @@ pub(super) struct HostHere {
     pub(super) asks: BTreeMap<HostKey, (CrawlUrl, u32)>,
     /// Why all that waits here fails.
     pub(super) doomed: Option<(String, String)>,
+    /// Code and detail of the last try to read robots.txt that failed.
+    pub(super) unreadable: Option<(String, String)>,
     pub(super) served_last: Option<SessionId>,
 }
 

@@ -18,6 +18,8 @@ const ROBOTS_HOPS: u32 = 5;
 const ROBOTS_TRIES: u32 = 5;
 /// Waits between tries at a robots.txt that cannot be read; about ten minutes in all.
 const ROBOTS_WAITS: [u64; 4] = [15_000, 60_000, 180_000, 300_000];
+/// Pause between tries where the name or the address alone is at fault, in milliseconds.
+const SILENT_WAIT: u64 = 1_000;
 const FIRST_BACK_OFF: u64 = 60_000;
 const DAY: u64 = 24 * 60 * 60 * 1000;
 /// URLs that fail together when their host is given up.
@@ -84,7 +86,12 @@ impl ShardCore {
             .leases
             .get(&lease_id)
             .map_or(0, |lease| lease.row.interval);
-        let delay = self.interval(key, interval);
+        // A Crawl-delay that came with this very outcome counts from its start already.
+        let asked = facts
+            .robots
+            .as_ref()
+            .map_or(0, |copy| copy.crawl_delay_millis);
+        let delay = self.interval(key, interval.max(asked.min(MAX_CRAWL_DELAY)));
         let host = self.host(key)?;
         if facts.has_started {
             let start = now - Duration::from_millis(facts.since_start_millis);
@@ -136,8 +143,12 @@ impl ShardCore {
                 }
                 self.robots_known(now, key)?;
             }
-            Verdict::Unreachable => Self::hold(now, &mut host.row, &mut host.clock, &copy)
-                .map_or((), |doom| host.doomed = Some(doom)),
+            Verdict::Unreachable => {
+                host.unreadable = Some((copy.code.clone(), copy.detail.clone()));
+                if let Some(doom) = Self::hold(now, &mut host.row, &mut host.clock, &copy) {
+                    host.doomed = Some(doom);
+                }
+            }
             Verdict::Elsewhere if copy.hops < ROBOTS_HOPS => {
                 if let Ok(target) = CrawlUrl::parse(&copy.target) {
                     host.elsewhere = Some((target, copy.hops + 1, now));
@@ -177,7 +188,15 @@ impl ShardCore {
         }
         let at = usize::try_from(row.robots_tries - 1).unwrap_or(0);
         let wait = ROBOTS_WAITS.get(at).copied().unwrap_or(300_000);
-        let wait = wait.max(copy.retry_after_millis.min(DAY));
+        // Where no request left this machine, no host has to be spared.
+        let is_silent = [Code::BlockedAddress, Code::Dns]
+            .map(Code::word)
+            .contains(&copy.code.as_str());
+        let wait = if is_silent {
+            SILENT_WAIT
+        } else {
+            wait.max(copy.retry_after_millis.min(DAY))
+        };
         *clock = (*clock).max(now + Duration::from_millis(wait));
         None
     }
@@ -391,7 +410,13 @@ impl ShardCore {
             .as_ref()
             .and_then(|entry| HostKey::parse(&entry.url).ok());
         let is_unreachable = code == Code::RobotsUnreachable.word();
-        let cause = copy.map(|copy| (copy.code.clone(), copy.detail.clone()));
+        let known = host
+            .as_ref()
+            .and_then(|key| self.hosts.get(key))
+            .and_then(|host| host.unreadable.clone());
+        let cause = copy
+            .map(|copy| (copy.code.clone(), copy.detail.clone()))
+            .or(known);
         let dead = [Code::Dns, Code::Refused, Code::BlockedAddress].map(Code::word);
         let is_dead = cause
             .as_ref()
