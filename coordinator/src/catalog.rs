@@ -25,6 +25,9 @@ const MAX_CHAIN: usize = 12;
 /// What to do once a record is kept, or not.
 pub(crate) type WhenKept = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 
+/// A session that goes on: its id, its record, and the pages and bytes that it delivered.
+pub(crate) type Unfinished = (SessionId, v1::SessionStatus, (u64, u64));
+
 /// The reading side of the stores.
 #[derive(Clone)]
 pub(crate) struct Catalog {
@@ -50,7 +53,7 @@ fn read_cursor(field: &str, text: &str, shards: u16) -> Result<Vec<u64>, Refusal
             format!("`{field}` is not a cursor of this coordinator"),
         )
     };
-    if !text.is_ascii() || text.len() % 20 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(20) {
         return Err(wrong());
     }
     for at in (0..text.len()).step_by(20) {
@@ -149,9 +152,7 @@ impl Catalog {
     }
 
     /// Sessions that had not ended when the coordinator stopped, with the pages and bytes they have.
-    pub(crate) fn unfinished(
-        &self,
-    ) -> Result<Vec<(SessionId, v1::SessionStatus, (u64, u64))>, StoreError> {
+    pub(crate) fn unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
         let mut found = Vec::new();
         for store in [&self.control, &self.bulk] {
             for (key, value) in store.scan(Table::Sessions, &[], None, usize::MAX)? {
@@ -537,7 +538,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    if text.is_empty() || !text.is_ascii() || text.len() % 2 != 0 {
+    if text.is_empty() || !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     let pairs = (0..text.len()).step_by(2);

@@ -105,7 +105,7 @@ impl DeskHandle {
 
     fn tell(&self, message: DeskMsg) {
         let actor = self.actor.read().clone();
-        if !actor.is_some_and(|actor| actor.send_message(message).is_ok()) {
+        if actor.is_none_or(|actor| actor.send_message(message).is_err()) {
             tracing::debug!("the desk is not at home");
         }
     }

@@ -98,7 +98,7 @@ impl SessionShared {
         started: Timestamp,
     ) -> Self {
         let (spent, bytes) = before;
-        let budget = spec.budget.clone().unwrap_or_default();
+        let budget = spec.budget.unwrap_or_default();
         let hosts = spec
             .seeds
             .iter()

@@ -182,7 +182,7 @@ impl Coordinator {
 }
 
 fn check(config: &Config) -> Result<(), StartError> {
-    if config.shards == 0 || config.shards >= keys::COMMON {
+    if config.shards == 0 || config.shards == keys::COMMON {
         return Err(StartError::Setting {
             field: "shards",
             why: "must be 1 to 65534",

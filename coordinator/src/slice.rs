@@ -177,11 +177,3 @@ pub(crate) fn decode<M: Message + Default>(table: Table, bytes: &[u8]) -> Result
         why: error.to_string(),
     })
 }
-
-/// Carries out a batch on a store without an actor, for tests of cores.
-#[cfg(test)]
-pub(crate) fn commit_now(slice: &mut Slice) {
-    let (number, batch) = slice.take();
-    slice.store.commit(&[batch], crate::store::Ack::Os).unwrap();
-    slice.committed(number);
-}

@@ -1,4 +1,8 @@
 //! Whole sessions against a worker that speaks the real link and answers from a script.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where its stage cannot be set"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

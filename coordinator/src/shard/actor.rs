@@ -178,7 +178,7 @@ impl Actor for ShardActor {
             ShardMsg::Outcome { worker, outcome } => core.outcome(now, &worker, *outcome)?,
             ShardMsg::Heartbeat { worker, lease_id } => core.heartbeat(now, &worker, lease_id),
             ShardMsg::LeaseEnded { worker, lease_id } => {
-                core.lease_ended(now, &worker, lease_id)?
+                core.lease_ended(now, &worker, lease_id)?;
             }
             ShardMsg::Unsent { lease_id } => core.unsent(now, lease_id)?,
             ShardMsg::Mail { from, items } => core.mail(now, from, items)?,

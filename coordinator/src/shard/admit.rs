@@ -152,10 +152,11 @@ impl ShardCore {
         mut row: UrlRow,
         given: &Admission,
     ) -> Result<(), StoreError> {
-        if given.via() == Via::Seed && self.reads_sitemaps(id) {
-            if let Ok(host) = HostKey::parse(&given.url) {
-                self.want_sitemaps(now, id, &host)?;
-            }
+        if given.via() == Via::Seed
+            && self.reads_sitemaps(id)
+            && let Ok(host) = HostKey::parse(&given.url)
+        {
+            self.want_sitemaps(now, id, &host)?;
         }
         let entry = row.entry.get_or_insert_default();
         if given.facts.is_some() && entry.sitemap.is_none() {

@@ -21,7 +21,7 @@ const MAX_TICKETS: usize = 64;
 /// A host that redirects its robots.txt asks again after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// A Crawl-delay longer than this is not waited for.
-const MAX_CRAWL_DELAY: u64 = 120_000;
+pub(super) const MAX_CRAWL_DELAY: u64 = 120_000;
 /// Pokes from other parties may be lost in a crash; hosts that are stalled look again after this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const MAX_STALLED: usize = 32;
@@ -348,7 +348,7 @@ impl ShardCore {
         let interval = self.interval(key, asked);
         let mut tickets = Vec::new();
         for (origin, (url, hops)) in asks {
-            tickets.push(self.robots_ticket(&mut lease, origin, &url, hops));
+            tickets.push(self.robots_ticket(&mut lease, &origin, &url, hops));
         }
         for pick in picks {
             tickets.push(self.ticket(&mut lease, pick));
@@ -412,7 +412,7 @@ impl ShardCore {
     fn robots_ticket(
         &mut self,
         lease: &mut LeaseHere,
-        origin: HostKey,
+        origin: &HostKey,
         url: &proto::CrawlUrl,
         hops: u32,
     ) -> v1::Ticket {
@@ -586,20 +586,20 @@ impl ShardCore {
             return Ok(());
         };
         for ticket in std::mem::take(&mut lease.tickets).into_values() {
-            self.give_back_ticket(ticket, was_unbegun)?;
+            self.give_back_ticket(&ticket, was_unbegun)?;
         }
         Ok(())
     }
 
     pub(super) fn give_back_ticket(
         &mut self,
-        ticket: TicketHere,
+        ticket: &TicketHere,
         was_unbegun: bool,
     ) -> Result<(), StoreError> {
         let Some(id) = ticket.session.clone() else {
             return Ok(());
         };
-        self.return_permit(&ticket);
+        self.return_permit(ticket);
         if !self.open(&id)? {
             return Ok(());
         }

@@ -7,6 +7,7 @@ use proto::{Code, CrawlUrl, HostKey, SessionId, Timestamp};
 
 use super::admit::fingerprint_of;
 use super::core::{Effect, ShardCore, TicketHere, state_of};
+use super::lease::MAX_CRAWL_DELAY;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, HostRow, LinksRow, SnapshotRow, UrlRow, Via};
 use crate::store::{StoreError, Table};
@@ -323,13 +324,13 @@ impl ShardCore {
             .map_or(0, |host| host.retry_after_millis);
         match given.result {
             Some(Report::Captured(captured)) => {
-                return self.fetched(now, &id, ticket, row, captured);
+                return self.fetched(now, &id, &ticket, row, captured);
             }
             Some(Report::Returned(returned)) => {
                 let copy = given.host.and_then(|host| host.robots);
-                return self.returned(ticket, row, &returned.code, copy.as_ref());
+                return self.returned(&ticket, row, &returned.code, copy.as_ref());
             }
-            None => return self.give_back_ticket(ticket, true),
+            None => return self.give_back_ticket(&ticket, true),
             Some(Report::Redirected(redirected)) => {
                 self.redirected(now, &id, fingerprint, &mut row, &redirected)?;
             }
@@ -346,7 +347,7 @@ impl ShardCore {
             Some(Report::Failed(failed)) => {
                 let pushed_back = given.host.is_some_and(|host| host.pushed_back);
                 row.entry.get_or_insert_default().retry_after_millis = retry_after;
-                self.failed(now, &id, fingerprint, &mut row, &failed, pushed_back)?;
+                self.failed(now, (&id, fingerprint), &mut row, &failed, pushed_back)?;
             }
             Some(Report::NotModified(same)) => {
                 row.entry.get_or_insert_default().status = same.status;
@@ -397,7 +398,7 @@ impl ShardCore {
 
     fn returned(
         &mut self,
-        ticket: TicketHere,
+        ticket: &TicketHere,
         mut row: UrlRow,
         code: &str,
         copy: Option<&v1::RobotsCopy>,
@@ -423,7 +424,7 @@ impl ShardCore {
             .is_some_and(|(code, _)| dead.contains(&code.as_str()));
         let reports = self.reports_at_once(&id) || (is_dead && row.is_seed);
         if is_unreachable && reports && host.is_some() {
-            self.return_permit(&ticket);
+            self.return_permit(ticket);
             let (code, detail) = match cause {
                 Some((code, detail)) if is_dead => (code, detail),
                 Some((code, detail)) => (
@@ -445,12 +446,12 @@ impl ShardCore {
     fn failed(
         &mut self,
         now: Timestamp,
-        id: &SessionId,
-        fingerprint: Fingerprint,
+        url: (&SessionId, Fingerprint),
         row: &mut UrlRow,
         failed: &v1::Failed,
         pushed_back: bool,
     ) -> Result<(), StoreError> {
+        let (id, fingerprint) = url;
         let entry = row.entry.get_or_insert_default();
         entry.status = failed.status;
         let tries = entry.attempts;
@@ -617,7 +618,7 @@ impl ShardCore {
         &mut self,
         now: Timestamp,
         id: &SessionId,
-        ticket: TicketHere,
+        ticket: &TicketHere,
         mut row: UrlRow,
         captured: v1::Captured,
     ) -> Result<(), StoreError> {
@@ -649,14 +650,14 @@ impl ShardCore {
         id: &SessionId,
         fingerprint: Fingerprint,
         mut row: UrlRow,
-        captured: v1::Captured,
+        mut captured: v1::Captured,
     ) -> Result<(), StoreError> {
         let shard = self.shard;
         let has_permit = self.claiming.remove(&(id.clone(), fingerprint));
         let Some(here) = self.sessions.get_mut(id) else {
             return Ok(());
         };
-        let mut page = captured.page.unwrap_or_default();
+        let mut page = captured.page.take().unwrap_or_default();
         let freed = {
             let mut permits = here.shared.permits();
             if has_permit || permits.take(shard, 0) {
@@ -694,14 +695,7 @@ impl ShardCore {
             .get(id)
             .is_some_and(|h| h.shared.follows_links());
         if follows {
-            self.links(
-                now,
-                id,
-                fingerprint,
-                (&url, depth),
-                &captured.links,
-                captured.nofollow,
-            )?;
+            self.links(now, id, fingerprint, (&url, depth), &captured)?;
         }
         Ok(())
     }
@@ -738,16 +732,15 @@ impl ShardCore {
         id: &SessionId,
         fingerprint: Fingerprint,
         page: (&str, u32),
-        links: &[v1::Link],
-        nofollow: bool,
+        captured: &v1::Captured,
     ) -> Result<(), StoreError> {
         let ignores = self
             .sessions
             .get(id)
             .is_some_and(|h| h.shared.spec.ignore_nofollow);
         let mut kept = LinksRow::default();
-        for link in links {
-            if (nofollow || link.nofollow) && !ignores {
+        for link in &captured.links {
+            if (captured.nofollow || link.nofollow) && !ignores {
                 continue;
             }
             let admission = Admission {

@@ -75,7 +75,7 @@ impl ShardCore {
             let ours: BTreeMap<u64, TicketHere> = ours;
             lease.recalled.extend(ours.keys());
             for ticket in ours.into_values() {
-                self.give_back_ticket(ticket, false)?;
+                self.give_back_ticket(&ticket, false)?;
             }
         }
         // The host stays leased until the worker says that it is done with it, or the lease is over.
