@@ -22,7 +22,7 @@ const CRAWL_WITHIN: Duration = Duration::from_secs(150);
 const FIRST_PAGES_WITHIN: Duration = Duration::from_secs(30);
 
 /// Coordinator settings that bring a dead worker's hosts back soon.
-const SHORT_LEASE: [&str; 4] = ["--lease", "6s", "--fetch-timeout", "2s"];
+const SHORT_LEASE: [&str; 2] = ["--lease", "6s"];
 
 fn web(pages: usize) -> Result<FakeWeb> {
     let graph = Graph {
