@@ -3,24 +3,25 @@
 //! Reads go past the actors: what they show is committed. Nothing is answered to an owner it does not belong to;
 //! another owner's session is simply not found.
 
+mod cursor;
+mod lookup;
+
 use std::sync::Arc;
 
 use prost::Message;
-use proto::v1::{self, SessionKind, SessionState, UrlState};
-use proto::{CrawlUrl, Digest, ErrorCode, Refusal, SessionId};
+use proto::v1::{self, SessionKind, SessionState};
+use proto::{ErrorCode, Refusal, SessionId};
 
+use self::cursor::{bounded, hex, read_cursor, unhex, write_cursor};
 use crate::body_store::BodyStore;
 use crate::keys::{self, Fingerprint};
-use crate::records::{CountersRow, SnapshotRow, UrlRow};
+use crate::records::{CountersRow, UrlRow};
 use crate::slice::decode;
 use crate::store::committer::{CommitError, Committer, Submission};
 use crate::store::{Ack, Batch, Store, StoreError, Table};
 
-const PAGE_LIMIT: u32 = 1000;
-const DEFAULT_LIMIT: u32 = 100;
 /// Rows that one ledger call looks at, at most.
 const LOOKS: usize = 20_000;
-const MAX_CHAIN: usize = 12;
 
 /// What to do once a record is kept, or not.
 pub(crate) type WhenKept = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
@@ -42,46 +43,6 @@ pub(crate) struct Catalog {
 /// A store's failure, as a caller is told.
 pub(crate) fn store_failed(error: &StoreError) -> Refusal {
     Refusal::new(ErrorCode::StoreFailed, error)
-}
-
-/// Positions per shard, as text.
-fn read_cursor(field: &str, text: &str, shards: u16) -> Result<Vec<u64>, Refusal> {
-    let mut positions = vec![0; usize::from(shards)];
-    let wrong = || {
-        Refusal::argument(
-            field,
-            format!("`{field}` is not a cursor of this coordinator"),
-        )
-    };
-    if !text.is_ascii() || !text.len().is_multiple_of(20) {
-        return Err(wrong());
-    }
-    for at in (0..text.len()).step_by(20) {
-        let (shard, position) = text[at..at + 20].split_at(4);
-        let shard = usize::from_str_radix(shard, 16).map_err(|_| wrong())?;
-        let position = u64::from_str_radix(position, 16).map_err(|_| wrong())?;
-        *positions.get_mut(shard).ok_or_else(wrong)? = position;
-    }
-    Ok(positions)
-}
-
-fn write_cursor(positions: &[u64]) -> String {
-    let moved = positions
-        .iter()
-        .enumerate()
-        .filter(|(_, position)| **position > 0);
-    moved
-        .map(|(shard, position)| format!("{shard:04x}{position:016x}"))
-        .collect()
-}
-
-fn bounded(limit: u32) -> Result<usize, Refusal> {
-    if limit > PAGE_LIMIT {
-        let why = format!("`limit` is {limit}; at most {PAGE_LIMIT} are given at once");
-        return Err(Refusal::argument("limit", why));
-    }
-    let limit = if limit == 0 { DEFAULT_LIMIT } else { limit };
-    Ok(usize::try_from(limit).unwrap_or(100))
 }
 
 impl Catalog {
@@ -343,52 +304,6 @@ impl Catalog {
         })
     }
 
-    /// How a URL stands, with redirects and duplicates followed.
-    pub(crate) fn chain(&self, id: &SessionId, url: &str) -> Result<Vec<v1::LedgerEntry>, Refusal> {
-        let mut chain: Vec<v1::LedgerEntry> = Vec::new();
-        let mut next = url.to_owned();
-        while chain.len() < MAX_CHAIN {
-            let Ok(url) = CrawlUrl::parse(&next) else {
-                break;
-            };
-            let shard = url.domain().shard(self.shards);
-            let row = self.row(shard, id, url.fingerprint())?;
-            let Some(entry) = row.and_then(|row| row.entry) else {
-                break;
-            };
-            let leads_on = matches!(entry.state(), UrlState::Redirected | UrlState::Duplicate);
-            next.clone_from(&entry.target);
-            chain.push(entry);
-            if !leads_on {
-                break;
-            }
-        }
-        Ok(chain)
-    }
-
-    /// The answers to a look-up.
-    pub(crate) async fn lookup(
-        &self,
-        id: &SessionId,
-        urls: &[String],
-        inline_bytes: u64,
-        kinds: &[i32],
-    ) -> Result<Vec<v1::LookupEntry>, Refusal> {
-        let mut entries = Vec::new();
-        let mut room = inline_bytes;
-        for url in urls {
-            let mut chain = self.chain(id, url)?;
-            if let Some(page) = chain.last_mut().and_then(|entry| entry.page.as_mut()) {
-                self.inline(page, &mut room, kinds).await?;
-            }
-            entries.push(v1::LookupEntry {
-                url: url.clone(),
-                chain,
-            });
-        }
-        Ok(entries)
-    }
-
     /// How the first seed ended, for a session without a page.
     pub(crate) fn first_seed_end(
         &self,
@@ -397,123 +312,6 @@ impl Catalog {
     ) -> Option<v1::LedgerEntry> {
         let chain = self.chain(id, spec.seeds.first()?).ok()?;
         chain.into_iter().last()
-    }
-
-    async fn inline(
-        &self,
-        page: &mut v1::Page,
-        room: &mut u64,
-        kinds: &[i32],
-    ) -> Result<(), Refusal> {
-        for part in &mut page.parts {
-            let is_asked = kinds.is_empty() || kinds.contains(&part.kind);
-            if !is_asked || part.size > *room {
-                continue;
-            }
-            if let Some(bytes) = self.body(&part.digest).await? {
-                *room -= part.size;
-                part.content = bytes;
-            }
-        }
-        Ok(())
-    }
-
-    async fn body(&self, digest: &[u8]) -> Result<Option<bytes::Bytes>, Refusal> {
-        let Ok(digest) = Digest::try_from(digest) else {
-            return Ok(None);
-        };
-        let found = self.bodies.get(&digest).await;
-        found.map_err(|error| Refusal::new(ErrorCode::StoreFailed, error))
-    }
-
-    /// A body that a session's manifest names.
-    pub(crate) async fn body_of(
-        &self,
-        id: &SessionId,
-        digest: &[u8],
-    ) -> Result<bytes::Bytes, Refusal> {
-        let none = || {
-            Refusal::new(
-                ErrorCode::NotFound,
-                format!("session `{id}` has no such body"),
-            )
-        };
-        let named = self
-            .bulk
-            .get(Table::Claims, &keys::digest(keys::COMMON, id, digest));
-        named
-            .map_err(|error| store_failed(&error))?
-            .ok_or_else(none)?;
-        self.body(digest).await?.ok_or_else(none)
-    }
-
-    /// Snapshots of a URL that belong to the owner, newest first; one where a time is given.
-    pub(crate) async fn snapshots(
-        &self,
-        given: &v1::SnapshotRequest,
-    ) -> Result<v1::SnapshotReply, Refusal> {
-        let limit = bounded(given.limit)?;
-        let is_hash =
-            given.url_hash.len() == 32 && given.url_hash.bytes().all(|b| b.is_ascii_hexdigit());
-        if !is_hash {
-            return Err(Refusal::argument(
-                "url_hash",
-                "`url_hash` must be 32 hex digits",
-            ));
-        }
-        let mut prefix = given.url_hash.to_ascii_lowercase().into_bytes();
-        if !given.timestamp.is_empty() {
-            let Some(at) = proto::Timestamp::from_compact(&given.timestamp) else {
-                return Err(Refusal::argument(
-                    "timestamp",
-                    "`timestamp` must look like 20260131T235959.123Z",
-                ));
-            };
-            prefix.extend_from_slice(&(u64::MAX - at.as_millis()).to_be_bytes());
-        }
-        let mut after = unhex(&given.cursor);
-        let mut reply = v1::SnapshotReply::default();
-        let mut room = given.inline_bytes;
-        for _ in 0..LOOKS {
-            let found = self
-                .bulk
-                .scan(Table::Snapshots, &prefix, after.as_deref(), 1);
-            let Some((key, value)) = found
-                .map_err(|error| store_failed(&error))?
-                .into_iter()
-                .next()
-            else {
-                break;
-            };
-            after = Some(key.to_vec());
-            let row: SnapshotRow =
-                decode(Table::Snapshots, &value).map_err(|error| store_failed(&error))?;
-            let (Ok(id), Some(fingerprint)) =
-                (row.session.parse(), keys::fingerprint(&row.fingerprint))
-            else {
-                continue;
-            };
-            if self.record(&id, &given.owner).is_err() {
-                continue;
-            }
-            let shard = u16::try_from(row.shard).unwrap_or(0);
-            let entry = self.row(shard, &id, fingerprint)?.and_then(|row| row.entry);
-            if let Some(mut page) = entry.and_then(|entry| entry.page) {
-                self.inline(&mut page, &mut room, &[]).await?;
-                reply.pages.push(page);
-            }
-            if reply.pages.len() == limit {
-                reply.next_cursor = hex(&key);
-                break;
-            }
-        }
-        if reply.pages.is_empty() && !given.timestamp.is_empty() {
-            return Err(Refusal::new(
-                ErrorCode::NotFound,
-                "no such snapshot; it may have expired",
-            ));
-        }
-        Ok(reply)
     }
 }
 
@@ -531,18 +329,4 @@ pub(crate) fn resumed_phase(state: SessionState) -> crate::gate::Phase {
         | SessionState::Cancelled
         | SessionState::Failed => Phase::Stopping(state),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if text.is_empty() || !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..text.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-        .collect()
 }

@@ -26,6 +26,7 @@ mod metrics;
 mod records;
 pub mod ring;
 mod shard;
+mod shards;
 mod slice;
 pub mod store;
 
@@ -40,7 +41,7 @@ use crate::gate::{Directory, SessionShared};
 use crate::grpc::fleet::FleetDoor;
 use crate::grpc::sessions::SessionDoor;
 use crate::shard::Policy;
-use crate::shard::actor::{Mailroom, ParentMsg, ShardsParent, Surroundings};
+use crate::shards::{Mailroom, ParentMsg, ShardsParent, Surroundings};
 use crate::store::committer::Committer;
 use crate::store::fjall::FjallStore;
 use crate::store::sled::SledStore;

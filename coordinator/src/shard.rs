@@ -1,15 +1,21 @@
 //! A shard: the frontier of a slice of the domain space, and its one writer.
 //!
-//! `core` holds what is in memory and how rows change; `admit`, `lease`, `outcome`, `mail` and `settle` are the
-//! decisions, all pure: they take `now`, write into the [`crate::slice::Slice`] and push effects in the order in
-//! which these must happen after the commit. `actor` carries them out.
+//! `core` holds what is in memory and how rows change, `restore` how it is rebuilt; `admit`, `pick`, `lease`,
+//! `giveback`, `outcome`, `capture`, `host`, `mail` and `settle` are the decisions, all pure: they take `now`, write
+//! into the [`crate::slice::Slice`] and push effects in the order in which these must happen after the commit.
+//! `actor` carries them out.
 
 pub(crate) mod actor;
 mod admit;
+mod capture;
 mod core;
+mod giveback;
+mod host;
 mod lease;
 mod mail;
 mod outcome;
+mod pick;
+mod restore;
 mod settle;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::body_store::BodyStore;
 use crate::fleet::{Fleet, ORDERS};
-use crate::shard::actor::{Mailroom, ShardMsg};
+use crate::shard::actor::ShardMsg;
+use crate::shards::Mailroom;
 
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const MAX_BODY: u64 = 128 * 1024 * 1024;

@@ -1,27 +1,20 @@
-//! One actor per shard, and the parent that starts it again.
+//! One actor per shard; its parent in [`crate::shards`] starts it again.
 //!
 //! A handler calls the core, submits the batch and queues the effects; they are carried out when the committer says
 //! that the batch is in the store. Mail that is lost in a crash is sent again by whoever needs the answer.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use proto::v1;
-use proto::{Clock, CrawlUrl, HostKey, SessionId, Timestamp};
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use proto::{CrawlUrl, HostKey, SessionId, Timestamp};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use super::{Decision, Effect, Policy, ShardCore};
-use crate::desk::DeskHandle;
-use crate::fleet::Fleet;
-use crate::gate::Directory;
+use super::{Decision, Effect, ShardCore};
 use crate::records::Mail;
-use crate::store::committer::{Committer, Submission};
-use crate::store::{Ack, Store};
-
-const RESTART_FIRST: Duration = Duration::from_millis(100);
-const RESTART_MOST: Duration = Duration::from_secs(10);
+use crate::shards::Surroundings;
+use crate::store::Ack;
+use crate::store::committer::Submission;
 
 /// What a shard is told.
 #[derive(Debug)]
@@ -74,60 +67,12 @@ pub(crate) enum ShardMsg {
     Wake,
 }
 
-/// The addresses of the shards; they outlive restarts.
-#[derive(Clone)]
-pub(crate) struct Mailroom(Arc<Vec<RwLock<Option<ActorRef<ShardMsg>>>>>);
-
-impl Mailroom {
-    /// Addresses for so many shards, nobody home yet.
-    pub(crate) fn new(shards: u16) -> Self {
-        Self(Arc::new((0..shards).map(|_| RwLock::new(None)).collect()))
-    }
-
-    /// How many there are.
-    pub(crate) fn shards(&self) -> u16 {
-        u16::try_from(self.0.len()).unwrap_or(u16::MAX)
-    }
-
-    /// Tells a shard; what reaches nobody is sent again by whoever needs it.
-    pub(crate) fn tell(&self, shard: u16, message: ShardMsg) {
-        let home = self
-            .0
-            .get(usize::from(shard))
-            .and_then(|slot| slot.read().clone());
-        let sent = home.is_some_and(|actor| actor.send_message(message).is_ok());
-        if !sent {
-            tracing::debug!(shard, "a shard is not at home");
-        }
-    }
-
-    /// Tells several shards to look for work.
-    pub(crate) fn poke(&self, shards: impl IntoIterator<Item = u16>) {
-        for shard in shards {
-            self.tell(shard, ShardMsg::LookAgain);
-        }
-    }
+pub(crate) struct ShardActor {
+    pub(crate) shard: u16,
+    pub(crate) around: Surroundings,
 }
 
-/// What all shards work with.
-#[derive(Clone)]
-pub(crate) struct Surroundings {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) committer: Arc<Committer>,
-    pub(crate) policy: Policy,
-    pub(crate) clock: Clock,
-    pub(crate) directory: Directory,
-    pub(crate) fleet: Fleet,
-    pub(crate) mailroom: Mailroom,
-    pub(crate) desk: DeskHandle,
-}
-
-struct ShardActor {
-    shard: u16,
-    around: Surroundings,
-}
-
-struct ShardState {
+pub(crate) struct ShardState {
     core: ShardCore,
     unsafe_yet: VecDeque<(u64, Vec<Effect>)>,
     alarm: Option<(Timestamp, tokio::task::AbortHandle)>,
@@ -154,9 +99,7 @@ impl Actor for ShardActor {
             now,
         );
         core.restore(now)?;
-        if let Some(home) = around.mailroom.0.get(usize::from(self.shard)) {
-            *home.write() = Some(myself.clone());
-        }
+        around.mailroom.move_in(self.shard, myself.clone());
         myself.send_message(ShardMsg::Wake)?;
         Ok(ShardState {
             core,
@@ -347,107 +290,5 @@ impl ShardActor {
             ShardMsg::Wake
         });
         state.alarm = Some((at, alarm.abort_handle()));
-    }
-}
-
-/// What the parent is told.
-pub(crate) enum ParentMsg {
-    Start(u16),
-}
-
-/// The parent of all shards: starts them, and starts them again after a fault.
-pub(crate) struct ShardsParent {
-    pub(crate) around: Surroundings,
-}
-
-pub(crate) struct ParentState {
-    children: BTreeMap<ActorId, u16>,
-    faults: BTreeMap<u16, u32>,
-}
-
-impl Actor for ShardsParent {
-    type Msg = ParentMsg;
-    type State = ParentState;
-    type Arguments = ();
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<ParentMsg>,
-        (): (),
-    ) -> Result<ParentState, ActorProcessingErr> {
-        let mut state = ParentState {
-            children: BTreeMap::new(),
-            faults: BTreeMap::new(),
-        };
-        for shard in 0..self.around.mailroom.shards() {
-            self.start(&myself, &mut state, shard).await?;
-        }
-        Ok(state)
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<ParentMsg>,
-        message: ParentMsg,
-        state: &mut ParentState,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            ParentMsg::Start(shard) => {
-                if let Err(error) = self.start(&myself, state, shard).await {
-                    tracing::error!(shard, %error, "a shard did not start again");
-                    Self::start_later(&myself, state, shard);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn handle_supervisor_evt(
-        &self,
-        myself: ActorRef<ParentMsg>,
-        event: SupervisionEvent,
-        state: &mut ParentState,
-    ) -> Result<(), ActorProcessingErr> {
-        let (cell, why) = match event {
-            SupervisionEvent::ActorFailed(cell, why) => (cell, why.to_string()),
-            SupervisionEvent::ActorTerminated(cell, _, why) => (cell, why.unwrap_or_default()),
-            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {
-                return Ok(());
-            }
-        };
-        if let Some(shard) = state.children.remove(&cell.get_id()) {
-            tracing::error!(
-                shard,
-                why,
-                "a shard failed and is started again from the store"
-            );
-            metrics::counter!(crate::metrics::RESTARTS).increment(1);
-            Self::start_later(&myself, state, shard);
-        }
-        Ok(())
-    }
-}
-
-impl ShardsParent {
-    async fn start(
-        &self,
-        myself: &ActorRef<ParentMsg>,
-        state: &mut ParentState,
-        shard: u16,
-    ) -> Result<(), ActorProcessingErr> {
-        let actor = ShardActor {
-            shard,
-            around: self.around.clone(),
-        };
-        let (child, _) = Actor::spawn_linked(None, actor, (), myself.get_cell()).await?;
-        state.children.insert(child.get_id(), shard);
-        Ok(())
-    }
-
-    fn start_later(myself: &ActorRef<ParentMsg>, state: &mut ParentState, shard: u16) {
-        let faults = state.faults.entry(shard).or_default();
-        let wait = RESTART_FIRST * 2_u32.saturating_pow((*faults).min(7));
-        *faults += 1;
-        drop(myself.send_after(wait.min(RESTART_MOST), move || ParentMsg::Start(shard)));
     }
 }

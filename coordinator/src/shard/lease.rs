@@ -3,21 +3,19 @@
 //! The lease and a pessimistic clock of its host (its end plus the interval) are in the same batch, and the order
 //! is sent after the commit: whatever dies, no second worker starts at that host before the first must have ended.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use proto::v1::{self, SessionKind, TicketKind, UrlState, order};
+use proto::v1::{self, SessionKind, TicketKind, order};
 use proto::{HostKey, SessionId, Timestamp};
 
-use super::core::{Effect, LeaseHere, ShardCore, TicketHere, state_of};
-use crate::gate::{Phase, SessionShared};
-use crate::keys::{self, Fingerprint};
-use crate::records::{LeaseRow, TicketRow, UrlRow};
+use super::core::{Effect, LeaseHere, ShardCore, TicketHere};
+use super::pick::Pick;
+use crate::gate::SessionShared;
+use crate::keys::{self};
+use crate::records::{LeaseRow, TicketRow};
 use crate::store::{StoreError, Table};
 
-/// A lease lasts about this long when everything answers at once.
-const SPAN: Duration = Duration::from_secs(10);
-const MAX_TICKETS: usize = 64;
 /// A host that redirects its robots.txt asks again after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// A Crawl-delay longer than this is not waited for.
@@ -33,13 +31,6 @@ enum Start {
     Done,
     Later(Timestamp),
     Stalled,
-}
-
-struct Pick {
-    session: SessionId,
-    fingerprint: Fingerprint,
-    row: UrlRow,
-    has_permit: bool,
 }
 
 /// How many bytes a page of the session may have.
@@ -144,13 +135,6 @@ impl ShardCore {
         Ok(Start::Done)
     }
 
-    fn tickets_at_once(&self, key: &HostKey) -> usize {
-        let interval = self.interval(key, 0).as_millis();
-        let count = SPAN.as_millis().checked_div(interval);
-        let count = count.and_then(|count| usize::try_from(count).ok());
-        count.unwrap_or(MAX_TICKETS).clamp(1, MAX_TICKETS)
-    }
-
     /// The time between two starts at a host: the longest of what the operator, the caller and the host ask for.
     pub(super) fn interval(&self, key: &HostKey, asked: u64) -> Duration {
         let copy = self
@@ -163,156 +147,6 @@ impl ShardCore {
         self.policy
             .min_interval
             .max(Duration::from_millis(delay.max(asked)))
-    }
-
-    /// Chooses URLs of a host: sessions in turn, urgent ones first, each page with a permit.
-    fn pick(
-        &mut self,
-        now: Timestamp,
-        key: &HostKey,
-        count: usize,
-        only_urgent: bool,
-    ) -> Result<Vec<Pick>, StoreError> {
-        let mut lists = Vec::new();
-        for id in self.turn(key) {
-            if let Some(list) = self.waiting(now, key, &id, count, only_urgent)? {
-                lists.push((id, list));
-            }
-        }
-        lists.sort_by_key(|(_, list)| list.front().is_none_or(|(k, _)| keys::queue_band(k) > 0));
-        let mut picks = Vec::new();
-        while picks.len() < count && !lists.is_empty() {
-            let mut left = Vec::new();
-            for (id, mut list) in lists {
-                if picks.len() == count {
-                    break;
-                }
-                let Some((queue_key, value)) = list.pop_front() else {
-                    continue;
-                };
-                if self.pick_one(key, &id, &queue_key, &value, &mut picks)? {
-                    left.push((id, list));
-                }
-            }
-            lists = left;
-        }
-        if let Some(host) = self.hosts.get_mut(key) {
-            host.served_last = picks.last().map(|pick| pick.session.clone());
-        }
-        Ok(picks)
-    }
-
-    /// The sessions of a host, beginning behind the one that was served last.
-    fn turn(&self, key: &HostKey) -> Vec<SessionId> {
-        let Some(host) = self.hosts.get(key) else {
-            return Vec::new();
-        };
-        let mut ids: Vec<SessionId> = host.sessions.keys().cloned().collect();
-        if let Some(last) = &host.served_last {
-            let behind = ids.iter().take_while(|id| *id <= last).count();
-            ids.rotate_left(behind);
-        }
-        ids
-    }
-
-    #[allow(clippy::type_complexity, reason = "pairs of the store, in order")]
-    fn waiting(
-        &mut self,
-        now: Timestamp,
-        key: &HostKey,
-        id: &SessionId,
-        count: usize,
-        only_urgent: bool,
-    ) -> Result<Option<VecDeque<(Vec<u8>, Vec<u8>)>>, StoreError> {
-        if !self.open(id)? {
-            self.forget_session(key, id);
-            return Ok(None);
-        }
-        let Some(here) = self.sessions.get(id) else {
-            return Ok(None);
-        };
-        if here.shared.phase() != Phase::Running || here.shared.is_past_deadline(now) {
-            return Ok(None);
-        }
-        let cursor = self
-            .hosts
-            .get(key)
-            .and_then(|host| host.sessions.get(id)?.clone());
-        let prefix = keys::queue_prefix(self.shard, key.as_str(), id);
-        let found = self
-            .slice
-            .scan(Table::Queue, &prefix, cursor.as_deref(), count)?;
-        if found.is_empty() {
-            self.forget_session(key, id);
-            return Ok(None);
-        }
-        let found = found.into_iter().map(|(k, v)| (k.to_vec(), v.to_vec()));
-        let found = found.filter(|(k, _)| !only_urgent || keys::queue_band(k) == 0);
-        Ok(Some(found.collect()))
-    }
-
-    fn forget_session(&mut self, key: &HostKey, id: &SessionId) {
-        if let Some(host) = self.hosts.get_mut(key) {
-            host.sessions.remove(id);
-        }
-        if let Some(here) = self.sessions.get_mut(id) {
-            here.hosts.remove(key);
-        }
-    }
-
-    /// Takes one URL out of the queue; false when the session may take no more now.
-    fn pick_one(
-        &mut self,
-        key: &HostKey,
-        id: &SessionId,
-        queue_key: &[u8],
-        value: &[u8],
-        picks: &mut Vec<Pick>,
-    ) -> Result<bool, StoreError> {
-        let Some(fingerprint) = keys::fingerprint(value) else {
-            return Ok(true);
-        };
-        let Some(mut row) = self.url(id, fingerprint)? else {
-            self.slice.delete(Table::Queue, queue_key.to_vec());
-            return Ok(true);
-        };
-        let Some(here) = self.sessions.get(id) else {
-            return Ok(false);
-        };
-        let is_first = !picks.iter().any(|pick| pick.session == *id);
-        let is_leased_here = self
-            .hosts
-            .get(key)
-            .and_then(|host| self.leases.get(&host.lease?))
-            .is_some_and(|lease| lease.sessions.contains(id));
-        let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
-        {
-            let mut permits = here.shared.permits();
-            let needs_lease = is_first && !is_leased_here;
-            if needs_lease && !permits.open_lease(self.shard, here.shared.spec.concurrency) {
-                return Ok(false);
-            }
-            if is_page && !permits.take(self.shard, reserve(&here.shared)) {
-                if needs_lease {
-                    permits.cancel_lease();
-                }
-                return Ok(false);
-            }
-        }
-        self.take_out(&mut row);
-        if let Some(cursor) = self.hosts.get_mut(key).and_then(|h| h.sessions.get_mut(id)) {
-            *cursor = Some(queue_key.to_vec());
-        }
-        row.entry.get_or_insert_default().attempts += 1;
-        self.set_state(id, &mut row, UrlState::Leased);
-        self.write_url(id, fingerprint, &row);
-        picks.push(Pick {
-            session: id.clone(),
-            fingerprint,
-            row,
-            has_permit: is_page,
-        });
-        Ok(true)
     }
 
     fn lease(
@@ -542,127 +376,10 @@ impl ShardCore {
         self.leases.insert(lease_id, lease);
     }
 
-    /// The worker never got the order: everything goes back at once.
-    pub(crate) fn unsent(&mut self, now: Timestamp, lease_id: u64) -> Result<(), StoreError> {
-        self.give_back_tickets(lease_id, true)?;
-        self.end_lease(now, lease_id);
-        Ok(())
-    }
-
-    /// The worker says that nothing of the lease is left with it.
-    pub(crate) fn lease_ended(
-        &mut self,
-        now: Timestamp,
-        worker: &str,
-        lease_id: u64,
-    ) -> Result<(), StoreError> {
-        let is_holder = self
-            .leases
-            .get(&lease_id)
-            .is_some_and(|lease| lease.row.worker == worker);
-        if is_holder {
-            self.give_back_tickets(lease_id, true)?;
-            self.end_lease(now, lease_id);
-        }
-        Ok(())
-    }
-
-    /// Nobody renewed it: what is not reported goes back, and the host waits past the end.
-    fn lose_lease(&mut self, now: Timestamp, lease_id: u64) -> Result<(), StoreError> {
-        self.give_back_tickets(lease_id, false)?;
-        if let Some(lease) = self.leases.get(&lease_id) {
-            let end = lease.expires + Duration::from_millis(lease.row.interval);
-            let key = lease.host.clone();
-            let host = self.host(&key)?;
-            host.clock = host.clock.max(end);
-            host.row.epoch += 1;
-        }
-        self.end_lease(now, lease_id);
-        Ok(())
-    }
-
-    fn give_back_tickets(&mut self, lease_id: u64, was_unbegun: bool) -> Result<(), StoreError> {
-        let Some(lease) = self.leases.get_mut(&lease_id) else {
-            return Ok(());
-        };
-        for ticket in std::mem::take(&mut lease.tickets).into_values() {
-            self.give_back_ticket(&ticket, was_unbegun)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn give_back_ticket(
-        &mut self,
-        ticket: &TicketHere,
-        was_unbegun: bool,
-    ) -> Result<(), StoreError> {
-        let Some(id) = ticket.session.clone() else {
-            return Ok(());
-        };
-        self.return_permit(ticket);
-        if !self.open(&id)? {
-            return Ok(());
-        }
-        let Some(mut row) = self.url(&id, ticket.fingerprint)? else {
-            return Ok(());
-        };
-        if state_of(&row) == UrlState::Leased {
-            if was_unbegun {
-                let entry = row.entry.get_or_insert_default();
-                entry.attempts = entry.attempts.saturating_sub(1);
-            }
-            self.place(&id, ticket.fingerprint, &mut row)?;
-            self.write_url(&id, ticket.fingerprint, &row);
-        }
-        Ok(())
-    }
-
-    pub(super) fn return_permit(&mut self, ticket: &TicketHere) {
-        let here = ticket.session.as_ref().and_then(|id| self.sessions.get(id));
-        if let Some(here) = here
-            && ticket.has_permit
-        {
-            let shards = here.shared.permits().give_back(self.shard);
-            self.poke(shards);
-        }
-    }
-
     pub(super) fn poke(&mut self, shards: BTreeSet<u16>) {
         if !shards.is_empty() {
             self.effects.push(Effect::Poke { shards });
         }
-    }
-
-    /// Closes a lease: the host, the slot and the domain are free.
-    pub(super) fn end_lease(&mut self, now: Timestamp, lease_id: u64) {
-        let Some(lease) = self.leases.remove(&lease_id) else {
-            return;
-        };
-        self.slice
-            .delete(Table::Leases, keys::lease(self.shard, lease_id));
-        metrics::gauge!(crate::metrics::LEASES_OPEN).decrement(1.0);
-        for id in &lease.sessions {
-            if let Some(here) = self.sessions.get(id) {
-                let shards = here.shared.permits().close_lease();
-                self.poke(shards);
-            }
-        }
-        if let Some(open) = self.domains.get_mut(&lease.host.domain()) {
-            *open = open.saturating_sub(1);
-            if *open == 0 {
-                self.domains.remove(&lease.host.domain());
-            }
-        }
-        if let Some(host) = self.hosts.get_mut(&lease.host) {
-            host.lease = None;
-            let clock = host.clock;
-            self.write_host(now, &lease.host, clock);
-            self.schedule(&lease.host);
-            self.evict(&lease.host);
-        }
-        self.effects.push(Effect::Release {
-            worker: lease.row.worker,
-        });
     }
 
     /// Something that a session's hosts waited for has changed.
@@ -673,32 +390,6 @@ impl ShardCore {
         let keys: Vec<HostKey> = self.hosts.iter().filter_map(idle).collect();
         for key in keys {
             self.schedule(&key);
-        }
-    }
-
-    /// A session paused, went on or stops: what is out and not begun is asked back.
-    pub(crate) fn phase_changed(&mut self, id: &SessionId) {
-        let Some(here) = self.sessions.get(id) else {
-            return;
-        };
-        if here.shared.phase() == Phase::Running {
-            self.look_again();
-            return;
-        }
-        let of_session = |lease: &&LeaseHere| lease.sessions.contains(id);
-        let holders: Vec<(u64, String)> = self
-            .leases
-            .values()
-            .filter(of_session)
-            .map(|lease| (lease.row.lease_id, lease.row.worker.clone()))
-            .collect();
-        for (lease_id, worker) in holders {
-            let session_id = id.to_string();
-            let order = v1::Revoke {
-                lease_id,
-                session_id,
-            };
-            self.send(worker, order::Order::Revoke(order), None);
         }
     }
 

@@ -1,0 +1,220 @@
+//! Pages and sitemaps that were read: the permit is spent once, and what was found in them is admitted.
+
+use proto::v1::{self, UrlState};
+use proto::{CrawlUrl, SessionId, Timestamp};
+
+use super::core::{ShardCore, TicketHere};
+use crate::keys::{self, Fingerprint};
+use crate::records::{Admission, LinksRow, SnapshotRow, UrlRow, Via};
+use crate::store::{StoreError, Table};
+
+const MAX_NESTING: u32 = 5;
+
+impl ShardCore {
+    pub(super) fn fetched(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        ticket: &TicketHere,
+        mut row: UrlRow,
+        captured: v1::Captured,
+    ) -> Result<(), StoreError> {
+        let fingerprint = ticket.fingerprint;
+        let entry = row.entry.get_or_insert_default();
+        entry.status = captured.page.as_ref().map_or(0, |page| page.status);
+        let drops = self
+            .sessions
+            .get(id)
+            .is_some_and(|h| h.shared.drops_duplicates());
+        if ticket.has_permit {
+            self.claiming.insert((id.clone(), fingerprint));
+        }
+        if !drops || captured.content_digest.is_empty() {
+            return self.capture(now, id, fingerprint, row, captured);
+        }
+        let digest = captured.content_digest.to_vec();
+        let url = entry.url.clone();
+        row.fetched = Some(captured);
+        self.set_state(id, &mut row, UrlState::Fetched);
+        self.write_url(id, fingerprint, &row);
+        self.claim(now, id, fingerprint, digest, url)
+    }
+
+    /// Delivers a page: its permit is spent, it gets its place in the manifest, its links are admitted.
+    pub(super) fn capture(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        fingerprint: Fingerprint,
+        mut row: UrlRow,
+        mut captured: v1::Captured,
+    ) -> Result<(), StoreError> {
+        let shard = self.shard;
+        let has_permit = self.claiming.remove(&(id.clone(), fingerprint));
+        let Some(here) = self.sessions.get_mut(id) else {
+            return Ok(());
+        };
+        let mut page = captured.page.take().unwrap_or_default();
+        let freed = {
+            let mut permits = here.shared.permits();
+            if has_permit || permits.take(shard, 0) {
+                Some(permits.spend(shard, page.size))
+            } else {
+                None
+            }
+        };
+        let Some(freed) = freed else {
+            row.fetched = None;
+            self.set_state(id, &mut row, UrlState::OverBudget);
+            self.write_url(id, fingerprint, &row);
+            return Ok(());
+        };
+        let sequence = here.counters.pages;
+        here.counters.pages += 1;
+        here.counters.bytes += page.size;
+        let entry = row.entry.get_or_insert_default();
+        page.session_id = id.to_string();
+        page.depth = entry.depth;
+        page.sitemap.clone_from(&entry.sitemap);
+        let (url, depth) = (entry.url.clone(), entry.depth);
+        if page.fetched_at_millis == 0 {
+            page.fetched_at_millis = now.as_millis();
+        }
+        self.index_page(id, fingerprint, sequence, &url, &page);
+        let entry = row.entry.get_or_insert_default();
+        entry.page = Some(page);
+        row.fetched = None;
+        self.set_state(id, &mut row, UrlState::Captured);
+        self.write_url(id, fingerprint, &row);
+        self.poke(freed);
+        let follows = self
+            .sessions
+            .get(id)
+            .is_some_and(|h| h.shared.follows_links());
+        if follows {
+            self.links(now, id, fingerprint, (&url, depth), &captured)?;
+        }
+        Ok(())
+    }
+
+    fn index_page(
+        &mut self,
+        id: &SessionId,
+        fingerprint: Fingerprint,
+        sequence: u64,
+        url: &str,
+        page: &v1::Page,
+    ) {
+        let bytes = fingerprint.to_be_bytes().to_vec();
+        let key = keys::sequence(self.shard, id, sequence);
+        self.slice.put_bytes(Table::Manifest, key, bytes.clone());
+        for part in &page.parts {
+            let key = keys::digest(keys::COMMON, id, &part.digest);
+            self.slice.put_bytes(Table::Claims, key, bytes.clone());
+        }
+        if let Ok(url) = CrawlUrl::parse(url) {
+            let row = SnapshotRow {
+                session: id.to_string(),
+                shard: u32::from(self.shard),
+                fingerprint: bytes,
+            };
+            let key = keys::snapshot(&url.url_hash(), page.fetched_at_millis, id);
+            self.slice.put(Table::Snapshots, key, &row);
+        }
+    }
+
+    fn links(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        fingerprint: Fingerprint,
+        page: (&str, u32),
+        captured: &v1::Captured,
+    ) -> Result<(), StoreError> {
+        let ignores = self
+            .sessions
+            .get(id)
+            .is_some_and(|h| h.shared.spec.ignore_nofollow);
+        let mut kept = LinksRow::default();
+        for link in &captured.links {
+            if (captured.nofollow || link.nofollow) && !ignores {
+                continue;
+            }
+            let admission = Admission {
+                session: id.to_string(),
+                url: link.url.clone(),
+                depth: page.1 + 1,
+                hops: 0,
+                found_by: page.0.to_owned(),
+                facts: None,
+                via: Via::Link.into(),
+            };
+            if self.follow(now, id, admission)? {
+                kept.urls.push(link.url.clone());
+            }
+        }
+        if !kept.urls.is_empty() {
+            let key = keys::url(self.shard, id, fingerprint);
+            self.slice.put(Table::Links, key, &kept);
+        }
+        Ok(())
+    }
+
+    /// Admits what is in scope; the rest is not of this session.
+    fn follow(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        admission: Admission,
+    ) -> Result<bool, StoreError> {
+        let Ok(url) = CrawlUrl::parse(&admission.url) else {
+            return Ok(false);
+        };
+        let here = self.sessions.get(id);
+        if !here.is_some_and(|here| here.shared.scope.allows(&url)) {
+            return Ok(false);
+        }
+        self.route(now, id, admission)?;
+        Ok(true)
+    }
+
+    pub(super) fn sitemap_read(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        row: &mut UrlRow,
+        read: v1::SitemapRead,
+    ) -> Result<(), StoreError> {
+        let entry = row.entry.get_or_insert_default();
+        entry.status = read.status;
+        entry.detail = read.warning;
+        let (url, nesting) = (entry.url.clone(), entry.hops);
+        self.set_state(id, row, UrlState::Captured);
+        for found in read.urls {
+            let admission = Admission {
+                session: id.to_string(),
+                url: found.url,
+                depth: 1,
+                hops: 0,
+                found_by: url.clone(),
+                facts: Some(found.facts.unwrap_or_default()),
+                via: Via::Sitemap.into(),
+            };
+            self.follow(now, id, admission)?;
+        }
+        if nesting < MAX_NESTING {
+            for child in read.sitemaps {
+                let admission = Admission {
+                    session: id.to_string(),
+                    url: child,
+                    hops: nesting + 1,
+                    found_by: url.clone(),
+                    via: Via::SitemapDocument.into(),
+                    ..Admission::default()
+                };
+                self.route(now, id, admission)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! What a host tells: the start that its clock counts from, how it pushes back, its robots.txt, and when it is given up.
+//!
+//! A host's clock only ever moves forward here; nothing that comes late makes it earlier.
+
+use std::time::Duration;
+
+use proto::v1::{self, UrlState, order, outcome::Result as Report, robots_copy::Verdict};
+use proto::{Code, CrawlUrl, HostKey, SessionId, Timestamp};
+
+use super::core::{Effect, ShardCore};
+use super::lease::MAX_CRAWL_DELAY;
+use crate::keys::{self};
+use crate::records::HostRow;
+use crate::store::{StoreError, Table};
+
+const ROBOTS_HOPS: u32 = 5;
+const ROBOTS_TRIES: u32 = 5;
+/// Waits between tries at a robots.txt that cannot be read; about ten minutes in all.
+const ROBOTS_WAITS: [u64; 4] = [15_000, 60_000, 180_000, 300_000];
+/// Pause between tries where the name or the address alone is at fault, in milliseconds.
+const SILENT_WAIT: u64 = 1_000;
+const FIRST_BACK_OFF: u64 = 60_000;
+const DAY: u64 = 24 * 60 * 60 * 1000;
+/// URLs that fail together when their host is given up.
+const FAIL_AT_ONCE: usize = 256;
+
+impl ShardCore {
+    pub(super) fn host_facts(
+        &mut self,
+        now: Timestamp,
+        lease_id: u64,
+        key: &HostKey,
+        given: &v1::Outcome,
+    ) -> Result<(), StoreError> {
+        let Some(facts) = &given.host else {
+            return Ok(());
+        };
+        let interval = self
+            .leases
+            .get(&lease_id)
+            .map_or(0, |lease| lease.row.interval);
+        // A Crawl-delay that came with this very outcome counts from its start already.
+        let asked = facts
+            .robots
+            .as_ref()
+            .map_or(0, |copy| copy.crawl_delay_millis);
+        let delay = self.interval(key, interval.max(asked.min(MAX_CRAWL_DELAY)));
+        let host = self.host(key)?;
+        if facts.has_started {
+            let start = now - Duration::from_millis(facts.since_start_millis);
+            host.clock = host.clock.max(start + delay);
+        }
+        if facts.pushed_back {
+            let doubled = (host.row.back_off * 2).clamp(FIRST_BACK_OFF, DAY);
+            let jitter = given.ticket_id % 16 * doubled / 100;
+            let wait = match facts.retry_after_millis {
+                0 => doubled + jitter,
+                asked => asked.min(DAY),
+            };
+            host.row.back_off = doubled;
+            host.clock = host.clock.max(now + Duration::from_millis(wait));
+            let worker = self.leases.get(&lease_id).map(|l| l.row.worker.clone());
+            if let Some(worker) = worker {
+                let revoke = v1::Revoke {
+                    lease_id,
+                    session_id: String::new(),
+                };
+                self.send(worker, order::Order::Revoke(revoke), None);
+            }
+        } else if facts.has_started {
+            host.row.back_off = 0;
+        }
+        match &facts.robots {
+            Some(copy) => self.robots(now, key, copy.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a fresh answer about a host's robots.txt.
+    pub(super) fn robots(
+        &mut self,
+        now: Timestamp,
+        key: &HostKey,
+        copy: v1::RobotsCopy,
+    ) -> Result<(), StoreError> {
+        let host = self.host(key)?;
+        host.elsewhere = None;
+        match copy.verdict() {
+            Verdict::Rules | Verdict::AllowAll | Verdict::Unspecified => {
+                host.row.robots_at = (now - Duration::from_millis(copy.age_millis)).as_millis();
+                host.row.robots = Some(copy);
+                host.row.robots_tries = 0;
+                let clock = host.clock;
+                if host.lease.is_none() {
+                    self.write_host(now, key, clock);
+                }
+                self.robots_known(now, key)?;
+            }
+            Verdict::Unreachable => {
+                host.unreadable = Some((copy.code.clone(), copy.detail.clone()));
+                if let Some(doom) = Self::hold(now, &mut host.row, &mut host.clock, &copy) {
+                    host.doomed = Some(doom);
+                }
+            }
+            Verdict::Elsewhere if copy.hops < ROBOTS_HOPS => {
+                if let Ok(target) = CrawlUrl::parse(&copy.target) {
+                    host.elsewhere = Some((target, copy.hops + 1, now));
+                }
+            }
+            Verdict::Elsewhere => {
+                // RFC 9309, 2.3.1.2: past five hops the file counts as unavailable, so all is allowed.
+                let allow = v1::RobotsCopy {
+                    verdict: Verdict::AllowAll.into(),
+                    max_age_millis: DAY,
+                    ..v1::RobotsCopy::default()
+                };
+                host.row.robots_at = now.as_millis();
+                host.row.robots = Some(allow);
+            }
+        }
+        self.schedule(key);
+        Ok(())
+    }
+
+    /// Holds a host whose robots.txt cannot be read; answers why it is given up after the last try.
+    fn hold(
+        now: Timestamp,
+        row: &mut HostRow,
+        clock: &mut Timestamp,
+        copy: &v1::RobotsCopy,
+    ) -> Option<(String, String)> {
+        row.robots = None;
+        row.robots_tries += 1;
+        if row.robots_tries >= ROBOTS_TRIES {
+            row.robots_tries = 0;
+            let detail = format!(
+                "robots.txt could not be read: {} ({})",
+                copy.detail, copy.code
+            );
+            return Some((Code::RobotsUnreachable.word().to_owned(), detail));
+        }
+        let at = usize::try_from(row.robots_tries - 1).unwrap_or(0);
+        let wait = ROBOTS_WAITS.get(at).copied().unwrap_or(300_000);
+        // Where no request left this machine, no host has to be spared.
+        let is_silent = [Code::BlockedAddress, Code::Dns]
+            .map(Code::word)
+            .contains(&copy.code.as_str());
+        let wait = if is_silent {
+            SILENT_WAIT
+        } else {
+            wait.max(copy.retry_after_millis.min(DAY))
+        };
+        *clock = (*clock).max(now + Duration::from_millis(wait));
+        None
+    }
+
+    fn robots_known(&mut self, now: Timestamp, key: &HostKey) -> Result<(), StoreError> {
+        let all = self.sessions.iter();
+        let wants = all.filter(|(_, here)| {
+            here.shared.reads_sitemaps() && here.shared.is_seed_host(key.as_str())
+        });
+        let ids: Vec<SessionId> = wants.map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            self.want_sitemaps(now, &id, key)?;
+        }
+        Ok(())
+    }
+
+    /// Fails some of what waits at a host that is given up.
+    pub(super) fn fail_waiting(&mut self, key: &HostKey) -> Result<(), StoreError> {
+        let Some((code, detail)) = self.hosts.get(key).and_then(|host| host.doomed.clone()) else {
+            return Ok(());
+        };
+        let ids = self
+            .hosts
+            .get(key)
+            .map(|h| h.sessions.keys().cloned().collect::<Vec<_>>());
+        let mut left = FAIL_AT_ONCE;
+        for id in ids.unwrap_or_default() {
+            if !self.open(&id)? {
+                continue;
+            }
+            let prefix = keys::queue_prefix(self.shard, key.as_str(), &id);
+            let found = self.slice.scan(Table::Queue, &prefix, None, left)?;
+            left -= found.len().min(left);
+            for (_, value) in found {
+                let Some(fingerprint) = keys::fingerprint(&value) else {
+                    continue;
+                };
+                if let Some(mut row) = self.url(&id, fingerprint)? {
+                    self.take_out(&mut row);
+                    self.end(&id, &mut row, UrlState::Failed, &code, &detail);
+                    self.write_url(&id, fingerprint, &row);
+                }
+            }
+            if left == 0 {
+                return Ok(());
+            }
+        }
+        if let Some(host) = self.hosts.get_mut(key) {
+            host.doomed = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn robots_told(
+        &mut self,
+        lease_id: u64,
+        origin: HostKey,
+        hops: u32,
+        given: v1::Outcome,
+    ) {
+        let copy = match given.result {
+            Some(Report::RobotsRead(copy)) => copy,
+            Some(Report::Failed(failed)) => v1::RobotsCopy {
+                verdict: Verdict::Unreachable.into(),
+                code: failed.code,
+                detail: failed.detail,
+                ..v1::RobotsCopy::default()
+            },
+            // The origin asks again by its own timer.
+            Some(_) | None => return,
+        };
+        let holder = self.leases.get(&lease_id).map(|lease| lease.host.clone());
+        if let Some(host) = holder.and_then(|key| self.hosts.get_mut(&key)) {
+            host.asks.remove(&origin);
+        }
+        let to = self.shard_of(&origin);
+        let copy = Box::new(v1::RobotsCopy {
+            hops: copy.hops.max(hops),
+            ..copy
+        });
+        self.effects.push(Effect::TellRobots { to, origin, copy });
+    }
+}

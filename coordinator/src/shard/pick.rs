@@ -1,0 +1,185 @@
+//! Which URLs of a host go out next: sessions in turn, urgent ones first, each page with a permit.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use proto::v1::UrlState;
+use proto::{HostKey, SessionId, Timestamp};
+
+use super::core::ShardCore;
+use super::lease::reserve;
+use crate::gate::Phase;
+use crate::keys::{self, Fingerprint};
+use crate::records::UrlRow;
+use crate::store::{StoreError, Table};
+
+/// A lease lasts about this long when everything answers at once.
+const SPAN: Duration = Duration::from_secs(10);
+const MAX_TICKETS: usize = 64;
+
+/// A URL that goes out.
+pub(super) struct Pick {
+    pub(super) session: SessionId,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) row: UrlRow,
+    pub(super) has_permit: bool,
+}
+
+impl ShardCore {
+    pub(super) fn tickets_at_once(&self, key: &HostKey) -> usize {
+        let interval = self.interval(key, 0).as_millis();
+        let count = SPAN.as_millis().checked_div(interval);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        count.unwrap_or(MAX_TICKETS).clamp(1, MAX_TICKETS)
+    }
+
+    /// Chooses URLs of a host: sessions in turn, urgent ones first, each page with a permit.
+    pub(super) fn pick(
+        &mut self,
+        now: Timestamp,
+        key: &HostKey,
+        count: usize,
+        only_urgent: bool,
+    ) -> Result<Vec<Pick>, StoreError> {
+        let mut lists = Vec::new();
+        for id in self.turn(key) {
+            if let Some(list) = self.waiting(now, key, &id, count, only_urgent)? {
+                lists.push((id, list));
+            }
+        }
+        lists.sort_by_key(|(_, list)| list.front().is_none_or(|(k, _)| keys::queue_band(k) > 0));
+        let mut picks = Vec::new();
+        while picks.len() < count && !lists.is_empty() {
+            let mut left = Vec::new();
+            for (id, mut list) in lists {
+                if picks.len() == count {
+                    break;
+                }
+                let Some((queue_key, value)) = list.pop_front() else {
+                    continue;
+                };
+                if self.pick_one(key, &id, &queue_key, &value, &mut picks)? {
+                    left.push((id, list));
+                }
+            }
+            lists = left;
+        }
+        if let Some(host) = self.hosts.get_mut(key) {
+            host.served_last = picks.last().map(|pick| pick.session.clone());
+        }
+        Ok(picks)
+    }
+
+    /// The sessions of a host, beginning behind the one that was served last.
+    fn turn(&self, key: &HostKey) -> Vec<SessionId> {
+        let Some(host) = self.hosts.get(key) else {
+            return Vec::new();
+        };
+        let mut ids: Vec<SessionId> = host.sessions.keys().cloned().collect();
+        if let Some(last) = &host.served_last {
+            let behind = ids.iter().take_while(|id| *id <= last).count();
+            ids.rotate_left(behind);
+        }
+        ids
+    }
+
+    #[allow(clippy::type_complexity, reason = "pairs of the store, in order")]
+    fn waiting(
+        &mut self,
+        now: Timestamp,
+        key: &HostKey,
+        id: &SessionId,
+        count: usize,
+        only_urgent: bool,
+    ) -> Result<Option<VecDeque<(Vec<u8>, Vec<u8>)>>, StoreError> {
+        if !self.open(id)? {
+            self.forget_session(key, id);
+            return Ok(None);
+        }
+        let Some(here) = self.sessions.get(id) else {
+            return Ok(None);
+        };
+        if here.shared.phase() != Phase::Running || here.shared.is_past_deadline(now) {
+            return Ok(None);
+        }
+        let cursor = self
+            .hosts
+            .get(key)
+            .and_then(|host| host.sessions.get(id)?.clone());
+        let prefix = keys::queue_prefix(self.shard, key.as_str(), id);
+        let found = self
+            .slice
+            .scan(Table::Queue, &prefix, cursor.as_deref(), count)?;
+        if found.is_empty() {
+            self.forget_session(key, id);
+            return Ok(None);
+        }
+        let found = found.into_iter().map(|(k, v)| (k.to_vec(), v.to_vec()));
+        let found = found.filter(|(k, _)| !only_urgent || keys::queue_band(k) == 0);
+        Ok(Some(found.collect()))
+    }
+
+    fn forget_session(&mut self, key: &HostKey, id: &SessionId) {
+        if let Some(host) = self.hosts.get_mut(key) {
+            host.sessions.remove(id);
+        }
+        if let Some(here) = self.sessions.get_mut(id) {
+            here.hosts.remove(key);
+        }
+    }
+
+    /// Takes one URL out of the queue; false when the session may take no more now.
+    fn pick_one(
+        &mut self,
+        key: &HostKey,
+        id: &SessionId,
+        queue_key: &[u8],
+        value: &[u8],
+        picks: &mut Vec<Pick>,
+    ) -> Result<bool, StoreError> {
+        let Some(fingerprint) = keys::fingerprint(value) else {
+            return Ok(true);
+        };
+        let Some(mut row) = self.url(id, fingerprint)? else {
+            self.slice.delete(Table::Queue, queue_key.to_vec());
+            return Ok(true);
+        };
+        let Some(here) = self.sessions.get(id) else {
+            return Ok(false);
+        };
+        let is_first = !picks.iter().any(|pick| pick.session == *id);
+        let is_leased_here = self
+            .hosts
+            .get(key)
+            .and_then(|host| self.leases.get(&host.lease?))
+            .is_some_and(|lease| lease.sessions.contains(id));
+        let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
+        {
+            let mut permits = here.shared.permits();
+            let needs_lease = is_first && !is_leased_here;
+            if needs_lease && !permits.open_lease(self.shard, here.shared.spec.concurrency) {
+                return Ok(false);
+            }
+            if is_page && !permits.take(self.shard, reserve(&here.shared)) {
+                if needs_lease {
+                    permits.cancel_lease();
+                }
+                return Ok(false);
+            }
+        }
+        self.take_out(&mut row);
+        if let Some(cursor) = self.hosts.get_mut(key).and_then(|h| h.sessions.get_mut(id)) {
+            *cursor = Some(queue_key.to_vec());
+        }
+        row.entry.get_or_insert_default().attempts += 1;
+        self.set_state(id, &mut row, UrlState::Leased);
+        self.write_url(id, fingerprint, &row);
+        picks.push(Pick {
+            session: id.clone(),
+            fingerprint,
+            row,
+            has_permit: is_page,
+        });
+        Ok(true)
+    }
+}

@@ -1,0 +1,130 @@
+//! How a shard is rebuilt from the store: open leases, hosts with URLs, mail on its way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto::v1::UrlState;
+use proto::{HostKey, SessionId, Timestamp};
+
+use super::core::{DEEP, LeaseHere, ShardCore, TicketHere, state_of};
+use crate::keys::{self};
+use crate::records::LeaseRow;
+use crate::slice::decode;
+use crate::store::{StoreError, Table};
+
+impl ShardCore {
+    /// Rebuilds what memory has to hold: open leases, hosts with URLs, mail on its way.
+    pub(crate) fn restore(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        for shared in self.directory.all() {
+            shared.permits().restart(self.shard);
+            let key = keys::of_session(self.shard, &shared.id);
+            if self.slice.get_bytes(Table::Counters, &key)?.is_some() {
+                self.open(&shared.id)?;
+                self.dirty.insert(shared.id.clone());
+            }
+        }
+        self.restore_leases()?;
+        self.restore_queues()?;
+        self.restore_mail(now)
+    }
+
+    fn restore_leases(&mut self) -> Result<(), StoreError> {
+        let rows = self
+            .slice
+            .scan(Table::Leases, &keys::of_shard(self.shard), None, usize::MAX)?;
+        for (key, value) in rows {
+            let row: LeaseRow = decode(Table::Leases, &value)?;
+            let Ok(host) = HostKey::parse(&row.host) else {
+                self.slice.delete(Table::Leases, key.to_vec());
+                continue;
+            };
+            let mut lease = LeaseHere {
+                expires: Timestamp::from_millis(row.expires),
+                host: host.clone(),
+                tickets: BTreeMap::new(),
+                recalled: BTreeSet::new(),
+                sessions: BTreeSet::new(),
+                row,
+            };
+            for ticket in lease.row.tickets.clone() {
+                self.restore_ticket(&mut lease, &ticket)?;
+            }
+            self.host(&host)?.lease = Some(lease.row.lease_id);
+            *self.domains.entry(host.domain()).or_default() += 1;
+            self.fleet.note_open(&lease.row.worker);
+            self.leases.insert(lease.row.lease_id, lease);
+        }
+        Ok(())
+    }
+
+    fn restore_ticket(
+        &mut self,
+        lease: &mut LeaseHere,
+        ticket: &crate::records::TicketRow,
+    ) -> Result<(), StoreError> {
+        let Ok(session) = ticket.session.parse::<SessionId>() else {
+            return Ok(());
+        };
+        let Some(fingerprint) = keys::fingerprint(&ticket.fingerprint) else {
+            return Ok(());
+        };
+        if !self.open(&session)? {
+            return Ok(());
+        }
+        let Some(row) = self.url(&session, fingerprint)? else {
+            return Ok(());
+        };
+        if state_of(&row) != UrlState::Leased {
+            return Ok(());
+        }
+        let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
+        let shard = self.shard;
+        let here = self.sessions.get(&session);
+        let has_permit = is_page && here.is_some_and(|here| here.shared.permits().take(shard, 0));
+        if let Some(here) = here
+            && lease.sessions.insert(session.clone())
+        {
+            here.shared.permits().open_lease(shard, 0);
+        }
+        lease.tickets.insert(
+            ticket.ticket_id,
+            TicketHere {
+                session: Some(session),
+                fingerprint,
+                has_permit,
+                robots: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// Finds every pair of host and session with a skipping scan: one read per pair, not per URL.
+    fn restore_queues(&mut self) -> Result<(), StoreError> {
+        let prefix = keys::of_shard(self.shard);
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let found = self
+                .slice
+                .scan(Table::Queue, &prefix, after.as_deref(), 1)?;
+            let Some((key, _)) = found.into_iter().next() else {
+                return Ok(());
+            };
+            let Some((place, session)) = keys::queue_place(&key) else {
+                after = Some(key.to_vec());
+                continue;
+            };
+            let mut past = keys::queue_prefix(self.shard, &place, &session);
+            past.extend_from_slice(&[0xff; 14]);
+            after = Some(past);
+            if place == DEEP || !self.open(&session)? {
+                continue;
+            }
+            if let Ok(host) = HostKey::parse(&place) {
+                self.host(&host)?.sessions.insert(session.clone(), None);
+                if let Some(here) = self.sessions.get_mut(&session) {
+                    here.hosts.insert(host.clone());
+                }
+                self.schedule(&host);
+            }
+        }
+    }
+}

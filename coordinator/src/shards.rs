@@ -1,0 +1,180 @@
+//! Where the shards live: their addresses, what they work with, and the parent that starts them again.
+//!
+//! An address outlives the actor behind it, so nobody holds a dead one. A shard that fails comes back from the store
+//! after a pause that doubles with every fault.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use proto::Clock;
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+
+use crate::desk::DeskHandle;
+use crate::fleet::Fleet;
+use crate::gate::Directory;
+use crate::shard::Policy;
+use crate::shard::actor::{ShardActor, ShardMsg};
+use crate::store::Store;
+use crate::store::committer::Committer;
+
+const RESTART_FIRST: Duration = Duration::from_millis(100);
+const RESTART_MOST: Duration = Duration::from_secs(10);
+
+/// The addresses of the shards; they outlive restarts.
+#[derive(Clone)]
+pub(crate) struct Mailroom(Arc<Vec<RwLock<Option<ActorRef<ShardMsg>>>>>);
+
+impl Mailroom {
+    /// Addresses for so many shards, nobody home yet.
+    pub(crate) fn new(shards: u16) -> Self {
+        Self(Arc::new((0..shards).map(|_| RwLock::new(None)).collect()))
+    }
+
+    /// How many there are.
+    pub(crate) fn shards(&self) -> u16 {
+        u16::try_from(self.0.len()).unwrap_or(u16::MAX)
+    }
+
+    /// A shard is at home here from now on.
+    pub(crate) fn move_in(&self, shard: u16, actor: ActorRef<ShardMsg>) {
+        if let Some(home) = self.0.get(usize::from(shard)) {
+            *home.write() = Some(actor);
+        }
+    }
+
+    /// Tells a shard; what reaches nobody is sent again by whoever needs it.
+    pub(crate) fn tell(&self, shard: u16, message: ShardMsg) {
+        let home = self
+            .0
+            .get(usize::from(shard))
+            .and_then(|slot| slot.read().clone());
+        let sent = home.is_some_and(|actor| actor.send_message(message).is_ok());
+        if !sent {
+            tracing::debug!(shard, "a shard is not at home");
+        }
+    }
+
+    /// Tells several shards to look for work.
+    pub(crate) fn poke(&self, shards: impl IntoIterator<Item = u16>) {
+        for shard in shards {
+            self.tell(shard, ShardMsg::LookAgain);
+        }
+    }
+}
+
+/// What all shards work with.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) policy: Policy,
+    pub(crate) clock: Clock,
+    pub(crate) directory: Directory,
+    pub(crate) fleet: Fleet,
+    pub(crate) mailroom: Mailroom,
+    pub(crate) desk: DeskHandle,
+}
+
+/// What the parent is told.
+pub(crate) enum ParentMsg {
+    Start(u16),
+}
+
+/// The parent of all shards: starts them, and starts them again after a fault.
+pub(crate) struct ShardsParent {
+    pub(crate) around: Surroundings,
+}
+
+pub(crate) struct ParentState {
+    children: BTreeMap<ActorId, u16>,
+    faults: BTreeMap<u16, u32>,
+}
+
+impl Actor for ShardsParent {
+    type Msg = ParentMsg;
+    type State = ParentState;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ParentMsg>,
+        (): (),
+    ) -> Result<ParentState, ActorProcessingErr> {
+        let mut state = ParentState {
+            children: BTreeMap::new(),
+            faults: BTreeMap::new(),
+        };
+        for shard in 0..self.around.mailroom.shards() {
+            self.start(&myself, &mut state, shard).await?;
+        }
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ParentMsg>,
+        message: ParentMsg,
+        state: &mut ParentState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ParentMsg::Start(shard) => {
+                if let Err(error) = self.start(&myself, state, shard).await {
+                    tracing::error!(shard, %error, "a shard did not start again");
+                    Self::start_later(&myself, state, shard);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<ParentMsg>,
+        event: SupervisionEvent,
+        state: &mut ParentState,
+    ) -> Result<(), ActorProcessingErr> {
+        let (cell, why) = match event {
+            SupervisionEvent::ActorFailed(cell, why) => (cell, why.to_string()),
+            SupervisionEvent::ActorTerminated(cell, _, why) => (cell, why.unwrap_or_default()),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {
+                return Ok(());
+            }
+        };
+        if let Some(shard) = state.children.remove(&cell.get_id()) {
+            tracing::error!(
+                shard,
+                why,
+                "a shard failed and is started again from the store"
+            );
+            metrics::counter!(crate::metrics::RESTARTS).increment(1);
+            Self::start_later(&myself, state, shard);
+        }
+        Ok(())
+    }
+}
+
+impl ShardsParent {
+    async fn start(
+        &self,
+        myself: &ActorRef<ParentMsg>,
+        state: &mut ParentState,
+        shard: u16,
+    ) -> Result<(), ActorProcessingErr> {
+        let actor = ShardActor {
+            shard,
+            around: self.around.clone(),
+        };
+        let (child, _) = Actor::spawn_linked(None, actor, (), myself.get_cell()).await?;
+        state.children.insert(child.get_id(), shard);
+        Ok(())
+    }
+
+    fn start_later(myself: &ActorRef<ParentMsg>, state: &mut ParentState, shard: u16) {
+        let faults = state.faults.entry(shard).or_default();
+        let wait = RESTART_FIRST * 2_u32.saturating_pow((*faults).min(7));
+        *faults += 1;
+        drop(myself.send_after(wait.min(RESTART_MOST), move || ParentMsg::Start(shard)));
+    }
+}
