@@ -87,10 +87,11 @@ impl ErrorCode {
             Code::FailedPrecondition | Code::AlreadyExists => Self::WrongState,
             Code::PermissionDenied | Code::Unauthenticated => Self::Forbidden,
             Code::ResourceExhausted => Self::Busy,
-            Code::Unavailable | Code::Cancelled => Self::Unavailable,
+            // Our refusals name their code, so `Unknown` is a connection that broke under a call.
+            Code::Unavailable | Code::Cancelled | Code::Unknown => Self::Unavailable,
             Code::DeadlineExceeded => Self::Timeout,
             Code::Aborted | Code::DataLoss => Self::StoreFailed,
-            Code::Ok | Code::Unknown | Code::Unimplemented | Code::Internal => Self::Internal,
+            Code::Ok | Code::Unimplemented | Code::Internal => Self::Internal,
         }
     }
 }
