@@ -14,6 +14,12 @@ pub(crate) const SESSIONS_ENDED: &str = "crawlforge_coordinator_sessions_ended_t
 pub(crate) const WORKERS: &str = "crawlforge_coordinator_workers_linked";
 /// Shards that were started again after a fault.
 pub(crate) const RESTARTS: &str = "crawlforge_coordinator_shard_restarts_total";
+/// How long a group of writes took.
+pub(crate) const COMMIT_SECONDS: &str = "crawlforge_store_commit_seconds";
+/// Writes that were kept.
+pub(crate) const COMMIT_WRITES: &str = "crawlforge_store_commit_writes_total";
+/// Groups of writes that failed.
+pub(crate) const COMMIT_FAILURES: &str = "crawlforge_store_commit_failures_total";
 
 /// Gives every metric its help text; once, after the recorder is in place.
 pub fn describe_metrics() {
@@ -24,4 +30,7 @@ pub fn describe_metrics() {
     metrics::describe_counter!(SESSIONS_ENDED, "Sessions that ended, by state");
     metrics::describe_gauge!(WORKERS, "Workers that are linked");
     metrics::describe_counter!(RESTARTS, "Shards that were started again after a fault");
+    metrics::describe_histogram!(COMMIT_SECONDS, "Time to keep a group of writes");
+    metrics::describe_counter!(COMMIT_WRITES, "Writes that were kept");
+    metrics::describe_counter!(COMMIT_FAILURES, "Groups of writes that failed");
 }

@@ -12,13 +12,10 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Ack, Batch, Store, StoreError};
+use crate::metrics::{COMMIT_FAILURES, COMMIT_SECONDS, COMMIT_WRITES};
 
 /// Writes of one group.
 const GROUP_WRITES: usize = 16 * 1024;
-
-const COMMIT_SECONDS: &str = "crawlforge_store_commit_seconds";
-const COMMIT_WRITES: &str = "crawlforge_store_commit_writes_total";
-const COMMIT_FAILURES: &str = "crawlforge_store_commit_failures_total";
 
 /// Why a submission is not kept; the same for its whole group.
 pub type CommitError = Arc<StoreError>;
