@@ -44,7 +44,6 @@ struct Script {
 /// How an answer ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
-    Keep,
     Close,
     Hang,
     Reset,
@@ -98,7 +97,7 @@ impl Script {
         match ended {
             Then::Reset => stream.set_zero_linger(),
             Then::Hang => std::future::pending().await,
-            Then::Keep | Then::Close => stream.shutdown().await,
+            Then::Close => stream.shutdown().await,
         }
     }
 
