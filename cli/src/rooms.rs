@@ -70,17 +70,13 @@ pub(crate) fn coordinator(settings: &Settings) -> coordinator::Config {
     config
 }
 
-/// The gateway's configuration.
-pub(crate) fn gateway(settings: &Settings) -> gateway::Config {
+/// The gateway's configuration; the error names the tool that is not known.
+pub(crate) fn gateway(settings: &Settings) -> Result<gateway::Config, String> {
     let settings = settings.filled();
-    let names: std::collections::BTreeSet<String> = settings.tools.iter().cloned().collect();
-    let tools = match names.is_empty() || names.contains("all") {
-        true => gateway::ToolSelection::All,
-        false => gateway::ToolSelection::Only(names),
-    };
+    let tools = gateway::ToolSelection::parse(&settings.tools)?;
     let max_tokens = u64::from(settings.max_tokens.unwrap_or(20_000));
     let defaults = gateway::Config::default();
-    gateway::Config {
+    Ok(gateway::Config {
         tools,
         max_tokens,
         bounds: gateway::Bounds {
@@ -91,7 +87,7 @@ pub(crate) fn gateway(settings: &Settings) -> gateway::Config {
         allowed_origins: settings.allow_origin,
         allow_ignore_robots: settings.allow_ignore_robots.unwrap_or(false),
         ..defaults
-    }
+    })
 }
 
 /// The worker's configuration.

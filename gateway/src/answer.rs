@@ -11,7 +11,10 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) structured: Value,
     pub(crate) session: Option<String>,
-    pub(crate) pages: u64,
+    /// What the call cost; reading what is stored is free.
+    pub(crate) credits: u64,
+    /// A second text, where the first is meant for a parser.
+    pub(crate) note: Option<String>,
     /// uri, name and size of what holds the rest
     pub(crate) links: Vec<(String, String, Option<u64>)>,
 }
@@ -22,14 +25,19 @@ impl Answer {
             text,
             structured,
             session: None,
-            pages: 0,
+            credits: 0,
+            note: None,
             links: Vec::new(),
         }
     }
 
-    pub(crate) fn of_session(mut self, id: &str, pages: u64) -> Self {
+    pub(crate) fn of_session(mut self, id: &str) -> Self {
         self.session = Some(id.to_owned());
-        self.pages = pages;
+        self
+    }
+
+    pub(crate) fn charged(mut self, credits: u64) -> Self {
+        self.credits = credits;
         self
     }
 

@@ -228,19 +228,20 @@ impl Sessions {
         reply.await
     }
 
-    /// Reads a part, at most `most` bytes of it.
+    /// Reads `length` bytes of a part from `offset` on; fewer where it ends before.
     pub(crate) async fn body(
         &self,
         session_id: &str,
         digest: bytes::Bytes,
-        most: u64,
+        offset: u64,
+        length: u64,
     ) -> Result<Vec<u8>, Refusal> {
         let request = v1::BodyRequest {
             digest,
             owner: self.owner.clone(),
             session_id: session_id.to_owned(),
-            offset: 0,
-            length: most,
+            offset,
+            length,
         };
         let deadline = Instant::now() + ANSWER_WITHIN;
         let mut frames = self
@@ -249,18 +250,13 @@ impl Sessions {
                 async move { client.body(request).await }
             })
             .await?;
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
         loop {
             let frame = timeout_at(deadline, frames.message())
                 .await
                 .map_err(|_| Refusal::new(ErrorCode::Timeout, "the body did not come in time"))??;
             let Some(frame) = frame else { return Ok(bytes) };
-            let room = most.saturating_sub(bytes.len());
-            bytes.extend(frame.chunk.iter().take(room));
-            if bytes.len() >= most {
-                return Ok(bytes);
-            }
+            bytes.extend_from_slice(&frame.chunk);
         }
     }
 

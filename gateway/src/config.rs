@@ -3,23 +3,72 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::args::names::distance;
+use crate::table::{self, GROUPS, TOOLS, ToolSpec};
+
 /// Which tools are listed; tools that are not listed stay callable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolSelection {
-    /// Every tool of this build.
+    /// Those of everyday use.
     #[default]
+    Usual,
+    /// Every tool of this build.
     All,
     /// Only these names.
     Only(BTreeSet<String>),
 }
 
 impl ToolSelection {
-    pub(crate) fn lists(&self, name: &str) -> bool {
+    /// Reads names of tools and groups (`page`, `crawl`, `meta`), or `all`; none means the usual ones.
+    ///
+    /// # Errors
+    /// Names the one that is not known and the nearest one that is.
+    pub fn parse(names: &[String]) -> Result<Self, String> {
+        let mut chosen = BTreeSet::new();
+        let mut is_all = false;
+        let given = names.iter().flat_map(|names| names.split(','));
+        for name in given.map(str::trim).filter(|name| !name.is_empty()) {
+            if name == "all" {
+                is_all = true;
+            } else if let Some((_, group)) = GROUPS.iter().find(|(known, _)| *known == name) {
+                let members = TOOLS.iter().filter(|tool| tool.group == *group);
+                chosen.extend(members.map(|tool| tool.name.to_owned()));
+            } else if let Some(tool) = table::find(name) {
+                chosen.insert(tool.name.to_owned());
+            } else {
+                return Err(unknown(name));
+            }
+        }
+        Ok(match (is_all, chosen.is_empty()) {
+            (true, _) => Self::All,
+            (false, true) => Self::Usual,
+            (false, false) => Self::Only(chosen),
+        })
+    }
+
+    pub(crate) fn lists(&self, tool: &ToolSpec) -> bool {
         match self {
+            Self::Usual => tool.listed,
             Self::All => true,
-            Self::Only(names) => names.contains(name),
+            Self::Only(names) => names.contains(tool.name),
         }
     }
+}
+
+fn unknown(name: &str) -> String {
+    if table::is_later(name) {
+        return format!("the tool `{name}` is not served by this version; leave it out");
+    }
+    let tools = TOOLS
+        .iter()
+        .flat_map(|tool| std::iter::once(tool.name).chain(tool.aliases.iter().copied()));
+    let groups = GROUPS.iter().map(|(group, _)| *group);
+    let nearest = tools
+        .chain(groups)
+        .chain(["all"])
+        .min_by_key(|known| distance(known, name))
+        .unwrap_or("all");
+    format!("`{name}` is no tool and no group of tools; did you mean `{nearest}`?")
 }
 
 /// The operator's ceilings for what a caller may ask.
@@ -72,7 +121,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            tools: ToolSelection::All,
+            tools: ToolSelection::Usual,
             max_wait: Duration::from_secs(45),
             max_tokens: 20_000,
             bounds: Bounds::default(),
@@ -82,5 +131,40 @@ impl Default for Config {
             owner: String::new(),
             version: proto::VERSION.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ToolSelection;
+
+    fn parse(names: &[&str]) -> Result<ToolSelection, String> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        ToolSelection::parse(&names)
+    }
+
+    #[test]
+    fn groups_and_names_are_put_together() {
+        let chosen = parse(&["page,get_version", "map_site"]).unwrap();
+        let wanted = [
+            "batch_scrape",
+            "fetch_url",
+            "get_batch_results",
+            "get_version",
+            "map",
+            "scrape",
+        ];
+        let wanted = wanted.into_iter().map(str::to_owned).collect();
+        assert_eq!(chosen, ToolSelection::Only(wanted));
+        assert_eq!(parse(&[]), Ok(ToolSelection::Usual));
+        assert_eq!(parse(&["scrape", "all"]), Ok(ToolSelection::All));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_nearest_one() {
+        let wrong = parse(&["scrap"]).unwrap_err();
+        assert!(wrong.contains("`scrape`"), "{wrong}");
+        let later = parse(&["screenshot"]).unwrap_err();
+        assert!(later.contains("not served by this version"), "{later}");
     }
 }

@@ -1,15 +1,19 @@
 //! What is told of a page or session, in JSON and in words.
 
-use proto::v1::{LedgerEntry, Page, PartKind, SessionState, SessionStatus, UrlState};
-use proto::{Code, CrawlUrl, Refusal, Timestamp};
+use proto::v1::{LedgerEntry, Page, Part, PartKind, SessionState, SessionStatus, UrlState};
+use proto::{Code, CrawlUrl, ErrorCode, Refusal, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::answer::line;
 use crate::client::Sessions;
 use crate::error::Failure;
 
-/// Most bytes of one part that are read for an answer.
-pub(crate) const PART_BYTES: u64 = 8 * 1024 * 1024;
+/// Parts up to this size in all come along with an answer of the session door.
+pub(crate) const INLINE_BYTES: u64 = 1024 * 1024;
+/// What is read of a part in one call.
+const STRETCH_BYTES: u64 = 4 * 1024 * 1024;
+/// The largest part that is held whole.
+const WHOLE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The address of what was kept of a page.
 pub(crate) fn snapshot_uri(page: &Page) -> Option<String> {
@@ -30,28 +34,64 @@ pub(crate) fn facts(page: &Page) -> Value {
     facts
 }
 
-/// A part as text; read from the body store where it did not come inline.
-pub(crate) async fn part(
+/// What was kept of a page as `kind`.
+pub(crate) fn part(page: &Page, kind: PartKind) -> Option<&Part> {
+    page.parts.iter().find(|part| part.kind() == kind)
+}
+
+/// Bytes of a part from `offset` on; from the body store where they did not come inline.
+pub(crate) async fn range(
     sessions: &Sessions,
     session_id: &str,
     page: &Page,
-    kind: PartKind,
-) -> Result<Option<Vec<u8>>, Refusal> {
-    let Some(part) = page.parts.iter().find(|part| part.kind() == kind) else {
-        return Ok(None);
-    };
-    if !part.content.is_empty() || part.size == 0 {
-        return Ok(Some(part.content.to_vec()));
+    part: &Part,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u8>, Refusal> {
+    let end = offset.saturating_add(length).min(part.size);
+    if offset >= end {
+        return Ok(Vec::new());
     }
-    let session = if page.session_id.is_empty() {
-        session_id
-    } else {
-        &page.session_id
+    if !part.content.is_empty() {
+        let of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let inline = part.content.get(of(offset)..of(end));
+        return Ok(inline.unwrap_or_default().to_vec());
+    }
+    let session = match page.session_id.as_str() {
+        "" => session_id,
+        own => own,
     };
-    sessions
-        .body(session, part.digest.clone(), PART_BYTES)
-        .await
-        .map(Some)
+    let digest = part.digest.clone();
+    sessions.body(session, digest, offset, end - offset).await
+}
+
+/// A whole part, read a stretch at a time; never less than all of it.
+pub(crate) async fn whole(
+    sessions: &Sessions,
+    session_id: &str,
+    page: &Page,
+    part: &Part,
+) -> Result<Vec<u8>, Refusal> {
+    if part.size > WHOLE_BYTES {
+        let why = format!(
+            "the part has {} bytes, and at most {WHOLE_BYTES} are read at once; read_result with an offset reads a slice",
+            part.size
+        );
+        return Err(Refusal::argument("url", why));
+    }
+    let mut bytes: Vec<u8> = Vec::new();
+    loop {
+        let at = bytes.len() as u64;
+        if at >= part.size {
+            return Ok(bytes);
+        }
+        let more = range(sessions, session_id, page, part, at, STRETCH_BYTES).await?;
+        if more.is_empty() {
+            let why = format!("the body store holds {at} of {} bytes", part.size);
+            return Err(Refusal::new(ErrorCode::StoreFailed, why));
+        }
+        bytes.extend(more);
+    }
 }
 
 /// Why an entry is no page.

@@ -6,14 +6,24 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use proto::v1::SessionSpec;
 use rmcp::model::RequestId;
 
 const MOST: usize = 256;
 
+/// What a call has begun.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Nothing,
+    /// Asked for, its id not known yet: starting it again with the same request id tells it.
+    Asked(Box<SessionSpec>),
+    Session(String),
+}
+
 #[derive(Debug)]
 struct Entry {
     id: RequestId,
-    session: Option<String>,
+    work: Work,
     is_cancelled: bool,
 }
 
@@ -28,7 +38,7 @@ impl Running {
         }
         entries.push_back(Entry {
             id: id.clone(),
-            session: None,
+            work: Work::Nothing,
             is_cancelled: false,
         });
     }
@@ -39,16 +49,26 @@ impl Running {
         let Some(entry) = entries.iter_mut().rfind(|entry| entry.id == *id) else {
             return false;
         };
-        entry.session = Some(session.to_owned());
+        entry.work = Work::Session(session.to_owned());
         entry.is_cancelled
     }
 
-    /// The session to cancel, when one was started.
-    pub(crate) fn cancel(&self, id: &RequestId) -> Option<String> {
+    /// Remembers what is asked of the session door, before it answers.
+    pub(crate) fn starting(&self, id: &RequestId, spec: SessionSpec) {
         let mut entries = self.0.lock();
-        let entry = entries.iter_mut().rfind(|entry| entry.id == *id)?;
+        if let Some(entry) = entries.iter_mut().rfind(|entry| entry.id == *id) {
+            entry.work = Work::Asked(Box::new(spec));
+        }
+    }
+
+    /// What to cancel.
+    pub(crate) fn cancel(&self, id: &RequestId) -> Work {
+        let mut entries = self.0.lock();
+        let Some(entry) = entries.iter_mut().rfind(|entry| entry.id == *id) else {
+            return Work::Nothing;
+        };
         entry.is_cancelled = true;
-        entry.session.clone()
+        entry.work.clone()
     }
 
     /// The call was answered: a late notice must not end its session.

@@ -20,7 +20,7 @@ use crate::answer::Answer;
 use crate::args::Args;
 use crate::error::{Failure, Fault, Invalid, internal};
 use crate::resources::{self, Subscriptions};
-use crate::running::Running;
+use crate::running::{Running, Work};
 use crate::tools::Call;
 use crate::{Shared, metrics, table, tools};
 
@@ -82,9 +82,10 @@ impl Connection {
 
 /// Puts a call's end into the wire's shape.
 fn worded(answer: Result<Answer, Fault>, took_millis: u64) -> Result<CallToolResult, ErrorData> {
-    let (mut result, session, pages) = match answer {
+    let (mut result, session, credits) = match answer {
         Ok(answer) => {
             let mut content = vec![ContentBlock::text(answer.text)];
+            content.extend(answer.note.map(ContentBlock::text));
             for (uri, name, size) in answer.links {
                 let link = Resource::new(uri, name);
                 let link = if let Some(size) = size {
@@ -96,14 +97,14 @@ fn worded(answer: Result<Answer, Fault>, took_millis: u64) -> Result<CallToolRes
             }
             let mut result = CallToolResult::success(content);
             result.structured_content = Some(answer.structured);
-            (result, answer.session, answer.pages)
+            (result, answer.session, answer.credits)
         }
         Err(Fault::Failed(failure)) => failed(&failure),
         Err(Fault::Invalid(invalid)) => return Err(invalid.into()),
         Err(Fault::Internal(message)) => return Err(internal(message)),
     };
     let mut meta = MetaObject::new();
-    meta.insert("credits_used".into(), json!(pages));
+    meta.insert("credits_used".into(), json!(credits));
     meta.insert("credits_remaining".into(), Value::Null);
     meta.insert("processing_time".into(), json!(took_millis));
     meta.insert("session_id".into(), json!(session));
@@ -139,9 +140,7 @@ impl ServerHandler for Connection {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let config = &self.shared.config;
-        let listed = table::TOOLS
-            .iter()
-            .filter(|spec| config.tools.lists(spec.name));
+        let listed = table::TOOLS.iter().filter(|spec| config.tools.lists(spec));
         let tools = listed.map(|spec| table::describe(spec, config)).collect();
         Ok(ListToolsResult::with_all_items(tools)
             .with_ttl_ms(LIST_TTL_MILLIS)
@@ -182,8 +181,16 @@ impl ServerHandler for Connection {
         let Some(id) = notification.request_id else {
             return;
         };
-        let Some(session) = self.running.cancel(&id) else {
-            return;
+        let session = match self.running.cancel(&id) {
+            Work::Nothing => return,
+            Work::Session(session) => session,
+            Work::Asked(spec) => match self.shared.sessions.start(*spec).await {
+                Ok(status) => status.session_id,
+                Err(error) => {
+                    tracing::warn!(%error, "a cancelled call's session could not be found");
+                    return;
+                }
+            },
         };
         if let Err(error) = self.shared.sessions.control(&session, Order::Cancel).await {
             tracing::warn!(%session, %error, "a cancelled call's session could not be cancelled");

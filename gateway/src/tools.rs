@@ -3,6 +3,8 @@
 mod batch;
 mod crawl;
 mod map;
+mod read;
+mod render;
 mod results;
 mod scrape;
 mod spec;
@@ -59,7 +61,8 @@ pub(crate) async fn run(tool: ToolId, call: &Call<'_>) -> Result<Answer, Fault> 
         ToolId::CrawlStatus => Box::pin(status::status(call)).await,
         ToolId::CrawlControl => Box::pin(status::control(call)).await,
         ToolId::CrawlResults => Box::pin(results::crawl_results(call)).await,
-        ToolId::ReadResult => Box::pin(results::read_result(call)).await,
+        ToolId::ReadResult => Box::pin(read::read_result(call)).await,
+        ToolId::GetBatchResults => Box::pin(batch::get_batch_results(call)).await,
         ToolId::GetVersion => Box::pin(version::get_version(call)).await,
     }
 }

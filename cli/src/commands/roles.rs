@@ -36,8 +36,13 @@ const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
+fn gateway_config(settings: &Settings) -> Result<gateway::Config, Failure> {
+    rooms::gateway(settings).map_err(|why| Failure::Usage(format!("--tools: {why}")))
+}
+
 /// MCP over stdin and stdout, until stdin ends.
 pub(super) async fn mcp(settings: &Settings) -> Result<ExitCode, Failure> {
+    let config = gateway_config(settings)?;
     let handle = telemetry::metrics("mcp").map_err(Failure::Failed)?;
     let clock = Clock::start();
     let stop = stop_signal()?;
@@ -51,7 +56,7 @@ pub(super) async fn mcp(settings: &Settings) -> Result<ExitCode, Failure> {
         let router = ops::router(door.readiness(), handle);
         tokio::spawn(ops::serve(listener, router, stop.child_token()));
     }
-    let gateway = Gateway::new(rooms::gateway(settings), door.channel(), clock);
+    let gateway = Gateway::new(config, door.channel(), clock);
     let served = gateway.serve_stdio(stop).await;
     door.close().await;
     served.map_err(|error| Failure::Failed(chain(&error)))?;
@@ -60,6 +65,7 @@ pub(super) async fn mcp(settings: &Settings) -> Result<ExitCode, Failure> {
 
 /// MCP over HTTP with everything behind it in this process.
 pub(super) async fn serve(settings: &Settings, role: &'static str) -> Result<ExitCode, Failure> {
+    let config = gateway_config(settings)?;
     let handle = telemetry::metrics(role).map_err(Failure::Failed)?;
     let clock = Clock::start();
     let stop = stop_signal()?;
@@ -71,7 +77,7 @@ pub(super) async fn serve(settings: &Settings, role: &'static str) -> Result<Exi
     let door = Door::open(settings, clock, Use::Work)
         .await
         .map_err(Failure::Failed)?;
-    let gateway = Gateway::new(rooms::gateway(settings), door.channel(), clock);
+    let gateway = Gateway::new(config, door.channel(), clock);
     let router = gateway
         .router()
         .merge(ops::router(door.readiness(), handle.clone()));

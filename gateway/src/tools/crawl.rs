@@ -39,7 +39,8 @@ pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
     if span.is_zero() {
         return Ok(started(&status));
     }
-    results::pages_of(call, &status, &format, "", None).await
+    let told = results::pages_of(call, &status, &format, "", None).await?;
+    Ok(told.charged(status.pages))
 }
 
 fn started(status: &proto::v1::SessionStatus) -> Answer {
@@ -48,11 +49,9 @@ fn started(status: &proto::v1::SessionStatus) -> Answer {
     let mut structured = pages::status(status);
     structured["next_step"] = json!(next);
     let text = format!("Started {id}. Next: {next}.\n{structured}");
-    Answer::new(text, structured).of_session(id, 0).link(
-        format!("crawlforge://job/{id}"),
-        "job",
-        None,
-    )
+    Answer::new(text, structured)
+        .of_session(id)
+        .link(format!("crawlforge://job/{id}"), "job", None)
 }
 
 fn seeds(call: &Call<'_>) -> Result<Vec<String>, Invalid> {

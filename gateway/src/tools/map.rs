@@ -30,7 +30,8 @@ pub(super) async fn map(call: &Call<'_>) -> Result<Answer, Fault> {
     let status = call.start(spec).await?;
     let span = call.args.wait(crawl::default_wait(call));
     let status = wait::wait(&call.shared.sessions, status, span, call.context).await?;
-    urls_of(call, &status, "", call.args.text("search")).await
+    let told = urls_of(call, &status, "", call.args.text("search")).await?;
+    Ok(told.charged(status.pages))
 }
 
 /// Whether a ledger's entry is a page of the site.
@@ -155,5 +156,5 @@ pub(super) async fn urls_of(
         structured["next_cursor"] = json!(next);
         structured["next_step"] = json!(way_on);
     }
-    Ok(Answer::new(format!("{head}\n{text}"), structured).of_session(id, status.pages))
+    Ok(Answer::new(format!("{head}\n{text}"), structured).of_session(id))
 }

@@ -1,21 +1,20 @@
-//! crawl_results and read_result: a session's pages, a budgeted slice at a time.
+//! crawl_results: a session's pages, a budgeted slice at a time.
 
 use std::time::Duration;
 
 use proto::v1::{Page, PagesRequest, PartKind, SessionKind, SessionStatus};
 use serde_json::{Value, json};
 
-use super::scrape::{captured, merge, render};
+use super::render::{merge, render};
 use super::{Call, map, status};
-use crate::answer::{Answer, beginning, fenced, harmless, json_len};
-use crate::error::{Fault, Invalid};
-use crate::pages::{self, PART_BYTES, facts, state_word};
+use crate::answer::{Answer, json_len, line};
+use crate::error::Fault;
+use crate::pages::{INLINE_BYTES, facts, state_word};
 use crate::wait;
 
 const FRAME_BYTES: usize = 1_200;
 /// Pages asked for at once.
 const STRIDE: u32 = 20;
-const INLINE_BYTES: u64 = 1024 * 1024;
 /// Below this a page waits for the next answer rather than be cut.
 const WORTH_BYTES: usize = 2_400;
 const SEPARATOR: &str = "\n\n---\n\n";
@@ -103,6 +102,7 @@ pub(super) async fn pages_of(
     }
     Ok(worded(
         status,
+        format,
         &listed,
         &texts,
         (!is_final).then_some(cursor),
@@ -131,36 +131,42 @@ async fn page_within(
         let worth = frame <= left || is_first;
         return Ok(worth.then(|| (entry, page.url.clone())));
     }
-    let size = page
+    let size: u64 = page
         .parts
         .iter()
-        .find(|part| part.kind() == PartKind::Markdown)
-        .map_or(0, |part| part.size);
+        .filter(|part| part.kind() == PartKind::Markdown)
+        .map(|part| part.size)
+        .sum();
     let whole = usize::try_from(size)
         .unwrap_or(usize::MAX)
         .saturating_add(frame);
     if whole > left && left < WORTH_BYTES + frame && !is_first {
         return Ok(None);
     }
-    let formats = vec!["markdown".to_owned()];
+    let formats: Vec<_> = format.split(',').map(str::to_owned).collect();
     let room = left.saturating_sub(entry.to_string().len());
     let rendered = render(call, id, page, &formats, room).await?;
-    let mut text = format!(
-        "## {}\n{}\n{}",
-        crate::answer::line(&page.title),
-        page.url,
+    let mut text = if format == "json" {
         rendered.text
-    );
+    } else {
+        let title = line(&page.title);
+        format!("## {title}\n{}\n{}", page.url, rendered.text)
+    };
+    merge(&mut entry, rendered.fields);
     if rendered.is_cut {
         entry["cut"] = json!("read_result reads the rest of this page");
-        text.push_str("\n(cut; read_result reads the rest of this page)");
+        if format == "json" {
+            text = entry.to_string();
+        } else {
+            text.push_str("\n(cut; read_result reads the rest of this page)");
+        }
     }
-    merge(&mut entry, rendered.fields);
     Ok(Some((entry, text)))
 }
 
 fn worded(
     status: &SessionStatus,
+    format: &str,
     listed: &[Value],
     texts: &[String],
     next: Option<String>,
@@ -172,12 +178,8 @@ fn worded(
     let mut head = status::sentence(status);
     if listed.is_empty() && !status.code.is_empty() {
         structured["code"] = json!(status.code);
-        structured["detail"] = json!(crate::answer::line(&status.detail));
-        head.push_str(&format!(
-            " {}: {}",
-            status.code,
-            crate::answer::line(&status.detail)
-        ));
+        structured["detail"] = json!(line(&status.detail));
+        head.push_str(&format!(" {}: {}", status.code, line(&status.detail)));
     }
     if let Some(cursor) = next {
         let way_on = if wait::is_over(status) || !listed.is_empty() {
@@ -189,109 +191,21 @@ fn worded(
         structured["next_cursor"] = json!(cursor);
         structured["next_step"] = json!(way_on);
     }
-    let text = format!("{head}\n\n{}", texts.join(SEPARATOR));
-    Answer::new(text, structured)
-        .of_session(id, status.pages)
+    // JSON is for a parser: the words about it come as a second text.
+    let is_json = format == "json";
+    let text = if is_json {
+        format!("[{}]", texts.join(","))
+    } else {
+        format!("{head}\n\n{}", texts.join(SEPARATOR))
+    };
+    let mut answer = Answer::new(text, structured);
+    answer.note = is_json.then_some(head);
+    answer
+        .of_session(id)
         .link(format!("crawlforge://crawl/{id}/sitemap"), "sitemap", None)
         .link(
             format!("crawlforge://crawl/{id}/pages"),
             "pages",
             Some(status.bytes),
         )
-}
-
-pub(super) async fn read_result(call: &Call<'_>) -> Result<Answer, Fault> {
-    let args = &call.args;
-    let id = args.text("session_id").unwrap_or_default();
-    let url = args.text("url").unwrap_or_default().to_owned();
-    let kind = match args.text("part") {
-        Some("text") => PartKind::Text,
-        Some("html") => PartKind::Html,
-        Some("body") => PartKind::Body,
-        Some("facts") => PartKind::Facts,
-        _ => PartKind::Markdown,
-    };
-    let urls = [url.clone()];
-    let mut entries = call
-        .shared
-        .sessions
-        .lookup(id, &urls, PART_BYTES, &[kind])
-        .await?;
-    let last = entries
-        .pop()
-        .and_then(|entry| entry.chain.into_iter().last());
-    let page = captured(last).map_err(|failure| Fault::Failed(failure))?;
-    let Some(bytes) = pages::part(&call.shared.sessions, id, &page, kind).await? else {
-        let bound = format!(
-            "was not kept of this page; its content type is {}",
-            page.content_type
-        );
-        return Err(Invalid::new("part", bound, &json!(args.text("part"))).into());
-    };
-    let whole = String::from_utf8_lossy(&bytes);
-    let whole = if kind == PartKind::Body {
-        whole.into_owned()
-    } else {
-        harmless(&whole)
-    };
-    let budget = call.budget().saturating_sub(FRAME_BYTES + url.len() * 3);
-    if let Some(needle) = args.text("find") {
-        return Ok(found(id, &url, &whole, needle, budget));
-    }
-    let offset = args
-        .int("offset")
-        .and_then(|n| usize::try_from(n).ok())
-        .unwrap_or(0);
-    if offset > whole.len() {
-        let bound = format!("must be at most {}, the size of the part", whole.len());
-        return Err(Invalid::new("offset", bound, &json!(offset)).into());
-    }
-    let start = floor(&whole, offset);
-    let content = beginning(whole.get(start..).unwrap_or_default(), budget);
-    let mut structured = json!({ "session_id": id, "url": url, "content": content, "offset": start, "size": whole.len() });
-    let mut text = fenced(&url, content);
-    let end = start + content.len();
-    if end < whole.len() {
-        structured["next_offset"] = json!(end);
-        text.push_str(&format!(
-            "\n\n{} bytes are left: call again with offset {end}.",
-            whole.len() - end
-        ));
-    }
-    Ok(Answer::new(text, structured).of_session(id, 0))
-}
-
-/// Places where a text occurs, each with its surroundings.
-fn found(id: &str, url: &str, whole: &str, needle: &str, budget: usize) -> Answer {
-    let pattern = regex::RegexBuilder::new(&regex::escape(needle))
-        .case_insensitive(true)
-        .build();
-    let (mut matches, mut text) = (Vec::new(), String::new());
-    let (mut total, mut used) = (0usize, 0);
-    for at in pattern.iter().flat_map(|pattern| pattern.find_iter(whole)) {
-        total += 1;
-        let from = floor(whole, at.start().saturating_sub(120));
-        let to = floor(whole, (at.end() + 120).min(whole.len()));
-        let around = whole.get(from..to).unwrap_or_default();
-        let weight = json_len(around) + 60;
-        if used + weight <= budget {
-            used += weight;
-            matches.push(json!({ "offset": at.start(), "text": around }));
-            text.push_str(&format!("\n[{}] {}\n", at.start(), around));
-        }
-    }
-    let head = format!(
-        "{total} matches, {} shown; offset reads around one.",
-        matches.len()
-    );
-    let structured = json!({ "session_id": id, "url": url, "total": total, "matches": matches });
-    Answer::new(format!("{head}\n{}", fenced(url, &text)), structured).of_session(id, 0)
-}
-
-/// The nearest character border at or before `at`.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len()))
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0)
 }

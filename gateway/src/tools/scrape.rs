@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use proto::Code;
-use proto::v1::{LedgerEntry, Page, PartKind, SessionKind, UrlState};
+use proto::v1::{LedgerEntry, Page, PartKind, SessionKind, SessionSpec, UrlState};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
+use super::render::{FRAME_BYTES, merge, render};
 use super::{Call, spec};
-use crate::answer::{Answer, beginning, blocks, cut_note, fenced, harmless, json_len};
+use crate::answer::{Answer, beginning, cut_note};
 use crate::error::{Failure, Fault, Invalid};
-use crate::pages::{self, PART_BYTES, facts};
-
-/// What JSON names, addresses and notes of one page weigh at most.
-pub(super) const FRAME_BYTES: usize = 1_200;
+use crate::pages::{self, INLINE_BYTES, facts};
+use crate::wait;
 
 pub(super) async fn scrape(call: &Call<'_>) -> Result<Answer, Fault> {
     if call.args.flag("use_browser", false) {
@@ -26,21 +26,27 @@ pub(super) async fn scrape(call: &Call<'_>) -> Result<Answer, Fault> {
     let mut structured = facts(&page);
     merge(&mut structured, rendered.fields);
     structured["session_id"] = json!(session);
-    let mut text = format!(
-        "# {}\n{} (HTTP {})\n",
-        crate::answer::line(&page.title),
-        page.url,
-        page.status
-    );
-    text.push_str(&rendered.text);
+    let title = crate::answer::line(&page.title);
+    let mut note = format!("# {title}\n{} (HTTP {})\n", page.url, page.status);
+    let mut cut = String::new();
     if rendered.is_cut {
         let way_on = format!("read_result with session_id {session} and url {}", page.url);
-        text.push_str(&format!(
-            "\n\nCut to fit max_tokens; {way_on} reads the rest."
-        ));
+        cut = format!("\n\nCut to fit max_tokens; {way_on} reads the rest.");
         structured["next_step"] = json!(way_on);
     }
-    let mut answer = Answer::new(text, structured).of_session(&session, 1);
+    // JSON alone is for a parser: the words about it come as a second text.
+    let text = if formats == ["json"] {
+        note.push_str(&cut);
+        rendered.text
+    } else {
+        let text = format!("{note}{}{cut}", rendered.text);
+        note.clear();
+        text
+    };
+    let mut answer = Answer::new(text, structured)
+        .of_session(&session)
+        .charged(1);
+    answer.note = (!note.is_empty()).then_some(note);
     if let Some(uri) = pages::snapshot_uri(&page) {
         answer = answer.link(uri, "snapshot", Some(page.size));
     }
@@ -49,8 +55,6 @@ pub(super) async fn scrape(call: &Call<'_>) -> Result<Answer, Fault> {
 
 pub(super) async fn fetch_url(call: &Call<'_>) -> Result<Answer, Fault> {
     let (session, page) = fetch(call, 10_000).await?;
-    let body = pages::part(&call.shared.sessions, &session, &page, PartKind::Body).await?;
-    let body = body.unwrap_or_default();
     let headers: Map<String, Value> = page
         .headers
         .iter()
@@ -69,28 +73,35 @@ pub(super) async fn fetch_url(call: &Call<'_>) -> Result<Answer, Fault> {
         structured["note"] = json!("the headers are too large to show");
     }
     let room = room.saturating_sub(structured.to_string().len());
-    let text = match std::str::from_utf8(&body) {
-        Ok(text) => {
-            let shown = beginning(text, room);
-            structured["body"] = json!(shown);
-            if shown.len() < text.len() {
-                structured["truncated"] = cut_note(shown.len(), page.size);
-                structured["next_step"] =
-                    json!("read_result with part body and an offset reads on");
-            }
-            shown.to_owned()
-        }
-        Err(_) => {
-            let note = format!(
-                "{} bytes that are not text; the snapshot resource holds them",
-                page.size
-            );
-            structured["body"] = json!("");
-            structured["note"] = json!(note);
-            note
-        }
+    let most = u64::try_from(room).unwrap_or(u64::MAX);
+    let sessions = &call.shared.sessions;
+    let (body, size) = match pages::part(&page, PartKind::Body) {
+        Some(part) => (
+            pages::range(sessions, &session, &page, part, 0, most).await?,
+            part.size,
+        ),
+        None => (Vec::new(), 0),
     };
-    let mut answer = Answer::new(text, structured).of_session(&session, 1);
+    let text = if let Some(text) = text_of(&body, size) {
+        let shown = beginning(text, room);
+        structured["body"] = json!(shown);
+        let count = shown.len();
+        if u64::try_from(count).unwrap_or(u64::MAX) < size {
+            structured["truncated"] = cut_note(count, size);
+            structured["next_step"] = json!(format!(
+                "read_result with session_id {session}, this url, part body and offset {count} reads on"
+            ));
+        }
+        shown.to_owned()
+    } else {
+        let note = format!("{size} bytes that are not text; the snapshot resource holds them");
+        structured["body"] = json!("");
+        structured["note"] = json!(note);
+        note
+    };
+    let mut answer = Answer::new(text, structured)
+        .of_session(&session)
+        .charged(1);
     if let Some(uri) = pages::snapshot_uri(&page) {
         answer = answer.link(uri, "body", Some(page.size));
     }
@@ -108,20 +119,14 @@ async fn fetch(call: &Call<'_>, default_millis: u64) -> Result<(String, Page), F
     {
         fetch.timeout_millis = default_millis;
     }
-    // The host's clock may hold the page back; the caller still gets an answer in time.
-    let wait = call.shared.config.max_wait.max(Duration::from_secs(1));
-    let reply = tokio::select! {
+    call.running.starting(&call.context.id, spec.clone());
+    let (session, last) = tokio::select! {
+        biased;
         () = call.context.ct.cancelled() => {
             return Err(Fault::Internal("the call was cancelled".into()));
         }
-        reply = call.shared.sessions.run(spec, wait, PART_BYTES) => reply?,
+        ended = to_its_end(call, spec, url) => ended?,
     };
-    let session = reply
-        .status
-        .map(|status| status.session_id)
-        .unwrap_or_default();
-    tracing::Span::current().record("session", session.as_str());
-    let last = reply.entry.and_then(|entry| entry.chain.into_iter().last());
     captured(last)
         .map(|page| (session.clone(), page))
         .map_err(|mut failure| {
@@ -129,6 +134,42 @@ async fn fetch(call: &Call<'_>, default_millis: u64) -> Result<(String, Page), F
             failure.url.get_or_insert_with(|| url.to_owned());
             (*failure).into()
         })
+}
+
+/// Starts the session and waits for it; the host's clock may hold the page back, the caller still gets an
+/// answer in time.
+async fn to_its_end(
+    call: &Call<'_>,
+    spec: SessionSpec,
+    url: &str,
+) -> Result<(String, Option<LedgerEntry>), Fault> {
+    let sessions = &call.shared.sessions;
+    let most = call.shared.config.max_wait.max(Duration::from_secs(1));
+    let deadline = Instant::now() + most;
+    let reply = sessions.run(spec, most, INLINE_BYTES).await?;
+    let status = reply.status.unwrap_or_default();
+    let session = status.session_id.clone();
+    tracing::Span::current().record("session", session.as_str());
+    let last = reply.entry.and_then(|entry| entry.chain.into_iter().last());
+    let has_ended = |last: &Option<LedgerEntry>| {
+        last.as_ref()
+            .is_some_and(|entry| entry.state().is_terminal())
+    };
+    if has_ended(&last) || Instant::now() >= deadline {
+        return Ok((session, last));
+    }
+    // The answer came before the end: wait on, then look the page up.
+    let left = deadline.saturating_duration_since(Instant::now());
+    let status = wait::wait(sessions, status, left, call.context).await?;
+    let urls = [url.to_owned()];
+    let found = sessions
+        .lookup(&status.session_id, &urls, INLINE_BYTES, &[])
+        .await?;
+    let last = found.into_iter().next();
+    Ok((
+        session,
+        last.and_then(|entry| entry.chain.into_iter().last()),
+    ))
 }
 
 /// The page where there is one, and otherwise why not.
@@ -152,99 +193,15 @@ pub(super) fn formats(call: &Call<'_>) -> Vec<String> {
     }
 }
 
-/// A page in the formats asked for.
-pub(super) struct Rendered {
-    pub(super) fields: Map<String, Value>,
-    pub(super) text: String,
-    pub(super) is_cut: bool,
-}
-
-/// Words a page in at most `budget` bytes, as JSON and as text each.
-pub(super) async fn render(
-    call: &Call<'_>,
-    session: &str,
-    page: &Page,
-    formats: &[String],
-    budget: usize,
-) -> Result<Rendered, Fault> {
-    let sessions = &call.shared.sessions;
-    let mut out = Rendered {
-        fields: Map::new(),
-        text: String::new(),
-        is_cut: false,
-    };
-    let mut room = budget.saturating_sub(FRAME_BYTES + json_len(&page.url) * 3);
-    for (at, format) in formats.iter().enumerate() {
-        // What is left is shared by the formats that are still to come.
-        let share = room / (formats.len() - at);
-        let (name, kind) = match format.as_str() {
-            "html" => ("html", PartKind::Html),
-            "rawHtml" => ("rawHtml", PartKind::Body),
-            "text" => ("text", PartKind::Text),
-            "links" | "metadata" => (format.as_str(), PartKind::Facts),
-            _ => ("markdown", PartKind::Markdown),
-        };
-        let Some(bytes) = pages::part(sessions, session, page, kind).await? else {
-            let note = format!(
-                "no {name} was derived; the content type is {}",
-                page.content_type
-            );
-            out.text.push_str(&format!("\n{}\n", beginning(&note, 300)));
-            continue;
-        };
-        if kind == PartKind::Facts {
-            let known: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            let (value, is_cut) = of_facts(name, &known, share);
-            let worded = value.to_string();
-            room = room.saturating_sub(worded.len() + 40);
-            out.is_cut |= is_cut;
-            out.text.push_str(&format!("\n{name}: {worded}\n"));
-            out.fields.insert(name.to_owned(), value);
-            continue;
+/// The bytes as text where they are text; a character that the cut split is left out.
+fn text_of(bytes: &[u8], size: u64) -> Option<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let is_cut = u64::try_from(bytes.len()).unwrap_or(u64::MAX) < size;
+            let valid = bytes.get(..error.valid_up_to())?;
+            let is_split = is_cut && error.error_len().is_none();
+            is_split.then(|| std::str::from_utf8(valid).ok())?
         }
-        let whole = String::from_utf8_lossy(&bytes);
-        let whole = if kind == PartKind::Body {
-            whole.into_owned()
-        } else {
-            harmless(&whole)
-        };
-        let shown = blocks(&whole, share);
-        out.is_cut |= shown.len() < whole.len();
-        room = room.saturating_sub(json_len(shown));
-        out.text.push_str(&fenced(&page.url, shown));
-        out.fields.insert(name.to_owned(), json!(shown));
-    }
-    Ok(out)
-}
-
-/// Links or metadata out of a page's facts; as many as fit.
-fn of_facts(name: &str, known: &Value, most: usize) -> (Value, bool) {
-    if name == "links" {
-        let links = known.get("links").and_then(Value::as_array);
-        let mut used = 2;
-        let mut kept = Vec::new();
-        for link in links.into_iter().flatten() {
-            used += link.to_string().len() + 1;
-            if used > most {
-                return (json!(kept), true);
-            }
-            kept.push(link.clone());
-        }
-        return (json!(kept), false);
-    }
-    let mut metadata = known.clone();
-    if let Some(object) = metadata.as_object_mut() {
-        object.remove("links");
-    }
-    if metadata.to_string().len() > most {
-        (json!({}), true)
-    } else {
-        (metadata, false)
-    }
-}
-
-pub(super) fn merge(into: &mut Value, fields: Map<String, Value>) {
-    if let Some(object) = into.as_object_mut() {
-        object.extend(fields);
     }
 }

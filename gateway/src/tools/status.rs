@@ -50,11 +50,9 @@ fn told(status: &SessionStatus) -> Answer {
         "{}\nNext: {next} (session_id {id}).\n{structured}",
         sentence(status)
     );
-    Answer::new(text, structured).of_session(id, 0).link(
-        format!("crawlforge://job/{id}"),
-        "job",
-        None,
-    )
+    Answer::new(text, structured)
+        .of_session(id)
+        .link(format!("crawlforge://job/{id}"), "job", None)
 }
 
 /// A session in one sentence.

@@ -16,17 +16,17 @@ use tonic::{Request, Response, Status};
 
 /// A site of pages, and whether sessions end by themselves.
 #[derive(Clone, Default)]
-pub struct Fake {
-    pub pages: Arc<Vec<(String, String)>>,
-    pub never_ends: bool,
-    pub sessions: Arc<Mutex<BTreeMap<String, SessionStatus>>>,
-    pub cancelled: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Fake {
+    pub(crate) pages: Arc<Vec<(String, String)>>,
+    pub(crate) never_ends: bool,
+    pub(crate) sessions: Arc<Mutex<BTreeMap<String, SessionStatus>>>,
+    pub(crate) cancelled: Arc<Mutex<Vec<String>>>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Fake {
-    pub fn with_pages(pages: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_pages(pages: &[(&str, &str)]) -> Self {
         let pages = pages
             .iter()
             .map(|(url, text)| ((*url).into(), (*text).into()))
@@ -105,7 +105,7 @@ impl Fake {
     }
 
     /// A channel to this door over a pipe.
-    pub fn channel(&self) -> Channel {
+    pub(crate) fn channel(&self) -> Channel {
         let fake = self.clone();
         let connector = tower::service_fn(move |_: Uri| {
             let fake = fake.clone();

@@ -1,5 +1,11 @@
 //! The MCP surface on the wire, in front of a scripted session door.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test ends at the first thing that is not as it must be"
+)]
+
 mod fake;
 
 use std::time::Duration;
