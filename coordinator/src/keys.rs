@@ -23,6 +23,13 @@ pub(crate) fn of_session(shard: u16, session: &SessionId) -> Vec<u8> {
     key
 }
 
+/// `shard, session, host`: the mark of a host that had a URL of the session.
+pub(crate) fn host_of_session(shard: u16, session: &SessionId, host: &HostKey) -> Vec<u8> {
+    let mut key = of_session(shard, session);
+    key.extend_from_slice(host.as_str().as_bytes());
+    key
+}
+
 /// `shard, session, fingerprint`.
 pub(crate) fn url(shard: u16, session: &SessionId, fingerprint: Fingerprint) -> Vec<u8> {
     let mut key = of_session(shard, session);

@@ -102,6 +102,9 @@ pub(crate) struct CountersRow {
     /// Mail of this session that waits in the outbox.
     #[prost(uint64, tag = "8")]
     pub(crate) outbox: u64,
+    /// Hosts that ever had a URL of this session.
+    #[prost(uint32, tag = "9")]
+    pub(crate) hosts: u32,
 }
 
 /// Out-links of a captured page.

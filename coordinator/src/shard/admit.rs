@@ -94,6 +94,7 @@ impl ShardCore {
         fingerprint: Fingerprint,
         given: &Admission,
     ) -> Result<(), StoreError> {
+        self.count_host(id, &url.host_key())?;
         let Some(here) = self.sessions.get_mut(id) else {
             return Ok(());
         };
@@ -140,6 +141,21 @@ impl ShardCore {
         if shared.kind() == SessionKind::Scrape {
             self.extend(now, &url.host_key())?;
         }
+        Ok(())
+    }
+
+    /// Counts a host of the session once.
+    fn count_host(&mut self, id: &SessionId, host: &HostKey) -> Result<(), StoreError> {
+        let key = keys::host_of_session(self.shard, id, host);
+        let Some(here) = self.sessions.get_mut(id) else {
+            return Ok(());
+        };
+        // Its URLs wait here, so it has its mark.
+        if here.hosts.contains(host) || self.slice.get_bytes(Table::Counters, &key)?.is_some() {
+            return Ok(());
+        }
+        here.counters.hosts += 1;
+        self.slice.put_bytes(Table::Counters, key, Vec::new());
         Ok(())
     }
 

@@ -392,7 +392,7 @@ impl ShardCore {
             pages: here.counters.pages,
             bytes: here.counters.bytes,
             outbox: here.counters.outbox,
-            hosts: u32::try_from(here.hosts.len()).unwrap_or(u32::MAX),
+            hosts: here.counters.hosts,
             next_start: next.unwrap_or(0),
             is_settled: here.is_settled,
         }
