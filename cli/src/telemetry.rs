@@ -25,9 +25,12 @@ const BYTES: [f64; 9] = [
     67_108_864.0,
 ];
 
+/// What servers log unless told otherwise: our own news, and of libraries what needs a person.
+const USUAL: &str = "warn,crawlforge=info,coordinator=info,worker=info,gateway=info";
+
 /// Begins to log. `quiet` is for commands that a person watches: warnings only, unless told otherwise.
 pub(crate) fn log(settings: &Settings, quiet: bool) -> Result<(), String> {
-    let fallback = if quiet { "error" } else { "info" };
+    let fallback = if quiet { "error" } else { USUAL };
     let chosen = settings.log.as_deref().unwrap_or(fallback);
     let filter = EnvFilter::builder()
         .parse(chosen)
