@@ -6,6 +6,7 @@
 mod cursor;
 mod lookup;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prost::Message;
@@ -26,8 +27,8 @@ const LOOKS: usize = 20_000;
 /// What to do once a record is kept, or not.
 pub(crate) type WhenKept = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 
-/// A session that goes on: its id, its record, and the pages and bytes that it delivered.
-pub(crate) type Unfinished = (SessionId, v1::SessionStatus, (u64, u64));
+/// A session that goes on: its id, its record, and the pages and bytes that each shard delivered.
+pub(crate) type Unfinished = (SessionId, v1::SessionStatus, BTreeMap<u16, (u64, u64)>);
 
 /// The reading side of the stores.
 #[derive(Clone)]
@@ -131,17 +132,16 @@ impl Catalog {
         Ok(found)
     }
 
-    fn delivered(&self, id: &SessionId) -> Result<(u64, u64), StoreError> {
-        let (mut pages, mut bytes) = (0, 0);
+    fn delivered(&self, id: &SessionId) -> Result<BTreeMap<u16, (u64, u64)>, StoreError> {
+        let mut delivered = BTreeMap::new();
         for shard in 0..self.shards {
             let key = keys::of_session(shard, id);
             if let Some(value) = self.bulk.get(Table::Counters, &key)? {
                 let row: CountersRow = decode(Table::Counters, &value)?;
-                pages += row.pages;
-                bytes += row.bytes;
+                delivered.insert(shard, (row.pages, row.bytes));
             }
         }
-        Ok((pages, bytes))
+        Ok(delivered)
     }
 
     /// Sessions of an owner, newest first.

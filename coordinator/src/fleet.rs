@@ -26,8 +26,9 @@ pub(crate) struct Fleet(Arc<Mutex<Workers>>);
 #[derive(Default)]
 struct Workers {
     linked: BTreeMap<String, Linked>,
-    /// Open leases by worker, linked or not.
-    open: BTreeMap<String, u32>,
+    /// Open leases by worker, linked or not, and by the shard that gave them: what a shard that restarts held is
+    /// counted anew.
+    open: BTreeMap<String, BTreeMap<u16, u32>>,
     waiting: VecDeque<u16>,
     ring: Option<Ring>,
     links: u64,
@@ -42,6 +43,34 @@ struct Linked {
 }
 
 impl Workers {
+    fn open(&self, worker: &str) -> u32 {
+        self.open.get(worker).map_or(0, |by| by.values().sum())
+    }
+
+    fn add(&mut self, worker: &str, shard: u16) {
+        let by_shard = self.open.entry(worker.to_owned()).or_default();
+        *by_shard.entry(shard).or_default() += 1;
+        self.show();
+    }
+
+    fn remove(&mut self, worker: &str, shard: u16) {
+        if let Some(by_shard) = self.open.get_mut(worker) {
+            if let Some(open) = by_shard.get_mut(&shard) {
+                *open = open.saturating_sub(1);
+            }
+            by_shard.retain(|_, open| *open > 0);
+            if by_shard.is_empty() {
+                self.open.remove(worker);
+            }
+        }
+        self.show();
+    }
+
+    fn show(&self) {
+        let sum: u32 = self.open.values().flat_map(BTreeMap::values).sum();
+        metrics::gauge!(crate::metrics::LEASES_OPEN).set(f64::from(sum));
+    }
+
     fn rebuild(&mut self) {
         let takes = self.linked.iter().filter(|(_, worker)| !worker.is_draining);
         let members = takes.map(|(id, worker)| (id.clone(), worker.hello.weight.max(1)));
@@ -114,11 +143,11 @@ impl Fleet {
                 .linked
                 .get(id)
                 .map_or(0, |worker| worker.hello.slots.max(1));
-            workers.open.get(id).copied().unwrap_or(0) < slots
+            workers.open(id) < slots
         });
         match free {
             Some(id) => {
-                *workers.open.entry(id.clone()).or_default() += 1;
+                workers.add(&id, shard);
                 Some(id)
             }
             None => {
@@ -130,22 +159,29 @@ impl Fleet {
         }
     }
 
-    /// A lease of an earlier run is still open at this worker.
-    pub(crate) fn note_open(&self, worker: &str) {
-        *self.0.lock().open.entry(worker.to_owned()).or_default() += 1;
+    /// A shard starts anew from the store: what it held is counted again by [`Self::note_open`].
+    pub(crate) fn restart(&self, shard: u16) {
+        let mut workers = self.0.lock();
+        for by_shard in workers.open.values_mut() {
+            by_shard.remove(&shard);
+        }
+        workers.open.retain(|_, by_shard| !by_shard.is_empty());
+        workers.show();
+    }
+
+    /// A lease that the shard found in the store is still open at this worker.
+    pub(crate) fn note_open(&self, worker: &str, shard: u16) {
+        self.0.lock().add(worker, shard);
     }
 
     /// A slot was taken for nothing.
-    pub(crate) fn give_back(&self, worker: &str) {
-        let mut workers = self.0.lock();
-        if let Some(open) = workers.open.get_mut(worker) {
-            *open = open.saturating_sub(1);
-        }
+    pub(crate) fn give_back(&self, worker: &str, shard: u16) {
+        self.0.lock().remove(worker, shard);
     }
 
     /// A lease is over; answers who may look for the free slot.
-    pub(crate) fn release(&self, worker: &str) -> Vec<u16> {
-        self.give_back(worker);
+    pub(crate) fn release(&self, worker: &str, shard: u16) -> Vec<u16> {
+        self.give_back(worker, shard);
         let mut workers = self.0.lock();
         let count = workers.waiting.len().min(2);
         workers.waiting.drain(..count).collect()
@@ -176,7 +212,7 @@ impl Fleet {
             worker_id: id.clone(),
             version: worker.hello.version.clone(),
             slots: worker.hello.slots,
-            open_leases: workers.open.get(id).copied().unwrap_or(0),
+            open_leases: workers.open(id),
             is_draining: worker.is_draining,
             abilities: worker.hello.abilities.clone(),
             joined_at_millis: worker.joined.as_millis(),

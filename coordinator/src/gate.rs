@@ -88,16 +88,15 @@ impl Tally {
 }
 
 impl SessionShared {
-    /// Makes the shared part; `before` is how many pages and bytes shards captured before.
+    /// Makes the shared part; `before` is how many pages and bytes each shard captured before.
     pub(crate) fn new(
         id: SessionId,
         spec: v1::SessionSpec,
         scope: CompiledScope,
         phase: Phase,
-        before: (u64, u64),
+        before: &BTreeMap<u16, (u64, u64)>,
         started: Timestamp,
     ) -> Self {
-        let (spent, bytes) = before;
         let budget = spec.budget.unwrap_or_default();
         let hosts = spec
             .seeds
@@ -108,12 +107,7 @@ impl SessionShared {
             scope,
             seed_hosts: hosts.map(|host| host.to_string()).collect(),
             phase: Mutex::new(phase),
-            permits: Mutex::new(Permits::new(
-                budget.max_pages,
-                spent,
-                budget.max_bytes,
-                bytes,
-            )),
+            permits: Mutex::new(Permits::new(budget.max_pages, budget.max_bytes, before)),
             board: Mutex::new(BTreeMap::new()),
             is_announced: AtomicBool::new(false),
             deadline: (budget.max_millis > 0)
@@ -223,27 +217,31 @@ pub(crate) struct Permits {
     max_bytes: Option<u64>,
     held: BTreeMap<u16, u64>,
     held_sum: u64,
-    spent: BTreeMap<u16, u64>,
-    spent_before: u64,
-    bytes: u64,
+    /// Held by a shard's earlier life; its tickets take them back first.
+    orphans: BTreeMap<u16, u64>,
+    /// Pages and bytes by shard, as its counters say.
+    spent: BTreeMap<u16, (u64, u64)>,
     parked: BTreeSet<u16>,
-    leases: u64,
+    leases: BTreeMap<u16, u64>,
 }
 
 impl Permits {
-    fn new(max: Option<u64>, spent: u64, max_bytes: u64, bytes: u64) -> Self {
+    fn new(max: Option<u64>, max_bytes: u64, before: &BTreeMap<u16, (u64, u64)>) -> Self {
         Self {
             max,
             max_bytes: (max_bytes > 0).then_some(max_bytes),
-            spent_before: spent,
-            bytes,
+            spent: before.clone(),
             ..Self::default()
         }
     }
 
     /// How many are spent.
     pub(crate) fn spent(&self) -> u64 {
-        self.spent_before + self.spent.values().sum::<u64>()
+        self.spent.values().map(|(pages, _)| pages).sum()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.spent.values().map(|(_, bytes)| bytes).sum()
     }
 
     /// How many may still be taken.
@@ -256,10 +254,15 @@ impl Permits {
 
     /// Takes one for a ticket of `shard` whose body may have `reserve` bytes; without one the shard is told later.
     pub(crate) fn take(&mut self, shard: u16, reserve: u64) -> bool {
+        if let Some(orphans) = self.orphans.get_mut(&shard).filter(|count| **count > 0) {
+            *orphans -= 1;
+            *self.held.entry(shard).or_default() += 1;
+            return true;
+        }
         let reserved = (self.held_sum + 1).saturating_mul(reserve);
         let fits = self
             .max_bytes
-            .is_none_or(|max| self.bytes.saturating_add(reserved) <= max);
+            .is_none_or(|max| self.bytes().saturating_add(reserved) <= max);
         if self.pool() == 0 || !fits {
             self.parked.insert(shard);
             return false;
@@ -278,8 +281,9 @@ impl Permits {
     /// Turns one into a delivered page.
     pub(crate) fn spend(&mut self, shard: u16, bytes: u64) -> BTreeSet<u16> {
         self.release(shard);
-        *self.spent.entry(shard).or_default() += 1;
-        self.bytes += bytes;
+        let spent = self.spent.entry(shard).or_default();
+        spent.0 += 1;
+        spent.1 += bytes;
         debug_assert!(
             self.max
                 .is_none_or(|max| self.spent() + self.held_sum <= max)
@@ -298,10 +302,22 @@ impl Permits {
         self.held_sum = self.held_sum.saturating_sub(1);
     }
 
-    /// A shard starts anew from the store: what it held goes back, what it spent is what the store says.
-    pub(crate) fn restart(&mut self, shard: u16) {
+    /// A shard starts anew: it spent what the store says. What it held, or spent in vain, is kept for the tickets
+    /// that it finds in the store, so that no other shard takes it meanwhile.
+    pub(crate) fn begin_restart(&mut self, shard: u16, pages: u64, bytes: u64) {
         let held = self.held.remove(&shard).unwrap_or(0);
-        self.held_sum = self.held_sum.saturating_sub(held);
+        let (before, _) = self.spent.insert(shard, (pages, bytes)).unwrap_or_default();
+        let in_vain = before.saturating_sub(pages);
+        self.held_sum += in_vain;
+        *self.orphans.entry(shard).or_default() += held + in_vain;
+        self.leases.remove(&shard);
+    }
+
+    /// The shard has found its tickets: what nobody took back is free. Answers which shards wait for it.
+    pub(crate) fn end_restart(&mut self, shard: u16) -> BTreeSet<u16> {
+        let left = self.orphans.remove(&shard).unwrap_or(0);
+        self.held_sum = self.held_sum.saturating_sub(left);
+        std::mem::take(&mut self.parked)
     }
 
     /// Whether no page can be delivered any more by the page budget.
@@ -314,27 +330,30 @@ impl Permits {
         self.held_sum == 0
             && self
                 .max_bytes
-                .is_some_and(|max| self.bytes.saturating_add(reserve) > max)
+                .is_some_and(|max| self.bytes().saturating_add(reserve) > max)
     }
 
     /// Opens a lease for the session if its concurrency allows.
     pub(crate) fn open_lease(&mut self, shard: u16, concurrency: u32) -> bool {
-        if concurrency > 0 && self.leases >= u64::from(concurrency) {
+        let open: u64 = self.leases.values().sum();
+        if concurrency > 0 && open >= u64::from(concurrency) {
             self.parked.insert(shard);
             return false;
         }
-        self.leases += 1;
+        *self.leases.entry(shard).or_default() += 1;
         true
     }
 
     /// Closes one that was opened for nothing.
-    pub(crate) fn cancel_lease(&mut self) {
-        self.leases = self.leases.saturating_sub(1);
+    pub(crate) fn cancel_lease(&mut self, shard: u16) {
+        if let Some(open) = self.leases.get_mut(&shard) {
+            *open = open.saturating_sub(1);
+        }
     }
 
     /// Closes one; answers which shards wait.
-    pub(crate) fn close_lease(&mut self) -> BTreeSet<u16> {
-        self.leases = self.leases.saturating_sub(1);
+    pub(crate) fn close_lease(&mut self, shard: u16) -> BTreeSet<u16> {
+        self.cancel_lease(shard);
         std::mem::take(&mut self.parked)
     }
 }
@@ -367,11 +386,32 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::Permits;
 
     #[test]
+    fn a_shard_that_restarts_holds_what_the_store_says_and_no_more() {
+        let mut permits = Permits::new(Some(3), 0, &BTreeMap::new());
+        assert!(permits.open_lease(0, 1) && permits.take(0, 0) && permits.take(0, 0));
+        permits.spend(0, 10);
+        assert!(permits.take(1, 0), "the last one");
+        // The page was not kept: one ticket and one page in vain are two orphans.
+        permits.begin_restart(0, 0, 0);
+        assert!(!permits.take(1, 0), "nobody else takes what the shard held");
+        assert!(permits.open_lease(0, 1), "its lease is counted anew");
+        assert!(permits.take(0, 0) && permits.take(0, 0) && !permits.take(0, 0));
+        permits.end_restart(0);
+        assert_eq!((permits.spent(), permits.pool()), (0, 0));
+        permits.give_back(0);
+        assert_eq!(permits.pool(), 1);
+    }
+
+    #[test]
     fn permits_are_never_more_than_the_budget() {
-        let mut permits = Permits::new(Some(2), 0, 0, 0);
+        let mut permits = Permits::new(Some(2), 0, &BTreeMap::new());
         assert!(permits.take(0, 0) && permits.take(1, 0));
         assert!(!permits.take(2, 0), "both are held");
         assert_eq!(permits.give_back(0).into_iter().collect::<Vec<_>>(), [2]);
@@ -384,12 +424,53 @@ mod tests {
 
     #[test]
     fn bytes_are_reserved_before_they_are_fetched() {
-        let mut permits = Permits::new(None, 0, 100, 0);
+        let mut permits = Permits::new(None, 100, &BTreeMap::new());
         assert!(permits.take(0, 60));
         assert!(!permits.take(0, 60), "two bodies might have 120 bytes");
         permits.spend(0, 20);
         assert!(permits.take(0, 60));
         permits.spend(0, 60);
         assert!(permits.is_byte_limit(60));
+    }
+
+    proptest! {
+        #[test]
+        fn pool_and_held_and_spent_are_the_budget_at_every_moment(
+            steps in prop::collection::vec((0_u16..4, 0_u8..5), 1..200),
+            max in 0_u64..12,
+        ) {
+            let mut permits = Permits::new(Some(max), 0, &BTreeMap::new());
+            // What a shard's store would say: tickets out, pages captured.
+            let mut kept: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+            for (shard, step) in steps {
+                let here = kept.entry(shard).or_default();
+                match step {
+                    0 | 1 => {
+                        let has_room = permits.pool() > 0;
+                        prop_assert_eq!(permits.take(shard, 0), has_room);
+                        here.0 += u64::from(has_room);
+                    }
+                    2 if here.0 > 0 => {
+                        permits.give_back(shard);
+                        here.0 -= 1;
+                    }
+                    3 if here.0 > 0 => {
+                        permits.spend(shard, 1);
+                        *here = (here.0 - 1, here.1 + 1);
+                    }
+                    4 => {
+                        permits.begin_restart(shard, here.1, here.1);
+                        for _ in 0..here.0 {
+                            prop_assert!(permits.take(shard, 0), "a ticket in the store keeps its permit");
+                        }
+                        permits.end_restart(shard);
+                    }
+                    _ => {}
+                }
+                let (held, spent) = kept.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+                prop_assert_eq!(permits.spent(), spent);
+                prop_assert_eq!(permits.pool() + held + spent, max);
+            }
+        }
     }
 }

@@ -247,9 +247,12 @@ fn resume(catalog: &Catalog, directory: &Directory) -> Result<Resumed, StartErro
         };
         let started = proto::Timestamp::from_millis(status.started_at_millis);
         let phase = resumed_phase(status.state());
-        let shared = Arc::new(SessionShared::new(id, spec, scope, phase, before, started));
+        let shared = Arc::new(SessionShared::new(id, spec, scope, phase, &before, started));
         directory.insert(shared.clone());
         resumed.push((shared, status));
     }
     Ok(resumed)
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,6 +44,14 @@ impl Mailroom {
         }
     }
 
+    /// Whether a shard reads its mail.
+    #[cfg(test)]
+    pub(crate) fn is_home(&self, shard: u16) -> bool {
+        let slot = self.0.get(usize::from(shard));
+        let home = slot.and_then(|slot| slot.read().clone());
+        home.is_some_and(|actor| actor.get_status() == ractor::ActorStatus::Running)
+    }
+
     /// Tells a shard; what reaches nobody is sent again by whoever needs it.
     pub(crate) fn tell(&self, shard: u16, message: ShardMsg) {
         let home = self

@@ -259,7 +259,10 @@ async fn a_crawl_over_many_domains_captures_every_page_once_and_completes() {
     let status = ended(&mut client, &id).await;
     assert_eq!(status.state(), SessionState::Completed);
     assert_eq!((status.pages, status.admitted), (200, 200));
-    assert_eq!(status.hosts, 9, "hosts are counted once, also those that are done");
+    assert_eq!(
+        status.hosts, 9,
+        "hosts are counted once, also those that are done"
+    );
     let mut seen = visits.lock().clone();
     seen.sort();
     let wanted: Vec<String> = web.keys().cloned().collect();

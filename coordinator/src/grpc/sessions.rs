@@ -1,5 +1,6 @@
 //! The session door.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,14 @@ impl SessionDoor {
         };
         status.set_state(SessionState::Running);
         let is_scrape = spec.kind() == SessionKind::Scrape;
-        let shared = SessionShared::new(id.clone(), spec, scope, Phase::Running, (0, 0), now);
+        let shared = SessionShared::new(
+            id.clone(),
+            spec,
+            scope,
+            Phase::Running,
+            &BTreeMap::new(),
+            now,
+        );
         let shared = Arc::new(shared);
         self.directory.insert(shared.clone());
         let (done, kept) = oneshot::channel();

@@ -9,12 +9,16 @@ use std::time::Duration;
 use proto::v1;
 use proto::{CrawlUrl, HostKey, SessionId, Timestamp};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
 
 use super::{Decision, Effect, ShardCore};
 use crate::records::Mail;
 use crate::shards::Surroundings;
-use crate::store::Ack;
-use crate::store::committer::Submission;
+use crate::store::committer::{Committer, Submission};
+use crate::store::{Ack, Batch};
+
+/// How long the store may take for what is under way.
+const BARRIER_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a shard is told.
 #[derive(Debug)]
@@ -89,6 +93,8 @@ impl Actor for ShardActor {
         (): (),
     ) -> Result<ShardState, ActorProcessingErr> {
         let around = &self.around;
+        // What an earlier life of this shard handed over is in the store before the store is read.
+        barrier(&around.committer).await?;
         let now = around.clock.now();
         let mut core = ShardCore::new(
             self.shard,
@@ -261,7 +267,9 @@ impl ShardActor {
                         .tell(to, ShardMsg::TellRobots { origin, copy });
                 }
                 Effect::Poke { shards } => around.mailroom.poke(shards),
-                Effect::Release { worker } => around.mailroom.poke(around.fleet.release(&worker)),
+                Effect::Release { worker } => {
+                    around.mailroom.poke(around.fleet.release(&worker, from));
+                }
                 Effect::Seeded { session } => around.desk.seeded(session, from),
                 Effect::SettleMore { session } => {
                     if myself.send_message(ShardMsg::Settle(session)).is_err() {
@@ -291,4 +299,16 @@ impl ShardActor {
         });
         state.alarm = Some((at, alarm.abort_handle()));
     }
+}
+
+/// Waits until all that was submitted before is committed.
+async fn barrier(committer: &Committer) -> Result<(), ActorProcessingErr> {
+    let (done, kept) = oneshot::channel();
+    committer.submit(Submission {
+        batch: Batch::default(),
+        ack: Ack::Os,
+        done: Box::new(move |result| drop(done.send(result))),
+    });
+    tokio::time::timeout(BARRIER_WITHIN, kept).await???;
+    Ok(())
 }

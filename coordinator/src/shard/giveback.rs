@@ -103,10 +103,9 @@ impl ShardCore {
         };
         self.slice
             .delete(Table::Leases, keys::lease(self.shard, lease_id));
-        metrics::gauge!(crate::metrics::LEASES_OPEN).decrement(1.0);
         for id in &lease.sessions {
             if let Some(here) = self.sessions.get(id) {
-                let shards = here.shared.permits().close_lease();
+                let shards = here.shared.permits().close_lease(self.shard);
                 self.poke(shards);
             }
         }

@@ -59,6 +59,12 @@ impl ShardCore {
             };
             host.row.back_off = doubled;
             host.clock = host.clock.max(now + Duration::from_millis(wait));
+            let clock = host.clock;
+            let end = self
+                .leases
+                .get(&lease_id)
+                .map(|lease| lease.expires + Duration::from_millis(lease.row.interval));
+            self.write_host(now, key, end.unwrap_or_default().max(clock));
             let worker = self.leases.get(&lease_id).map(|l| l.row.worker.clone());
             if let Some(worker) = worker {
                 let revoke = v1::Revoke {

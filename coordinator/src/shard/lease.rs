@@ -128,7 +128,7 @@ impl ShardCore {
             .map(|h| h.asks.clone())
             .unwrap_or_default();
         if picks.is_empty() && asks.is_empty() {
-            self.fleet.give_back(&worker);
+            self.fleet.give_back(&worker, self.shard);
             return Ok(Start::Done);
         }
         self.lease(now, key, worker, picks, asks)?;
@@ -221,7 +221,6 @@ impl ShardCore {
         self.leases.insert(lease_id, lease);
         self.write_host(now, key, pessimistic);
         *self.domains.entry(key.domain()).or_default() += 1;
-        metrics::gauge!(crate::metrics::LEASES_OPEN).increment(1.0);
         self.send(worker, order::Order::Lease(order), Some(lease_id));
         Ok(())
     }

@@ -162,7 +162,7 @@ impl ShardCore {
             }
             if is_page && !permits.take(self.shard, reserve(&here.shared)) {
                 if needs_lease {
-                    permits.cancel_lease();
+                    permits.cancel_lease(self.shard);
                 }
                 return Ok(false);
             }

@@ -1,30 +1,42 @@
 //! How a shard is rebuilt from the store: open leases, hosts with URLs, mail on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use proto::v1::UrlState;
 use proto::{HostKey, SessionId, Timestamp};
 
 use super::core::{DEEP, LeaseHere, ShardCore, TicketHere, state_of};
 use crate::keys::{self};
-use crate::records::LeaseRow;
+use crate::records::{CountersRow, LeaseRow};
 use crate::slice::decode;
 use crate::store::{StoreError, Table};
 
 impl ShardCore {
     /// Rebuilds what memory has to hold: open leases, hosts with URLs, mail on its way.
     pub(crate) fn restore(&mut self, now: Timestamp) -> Result<(), StoreError> {
-        for shared in self.directory.all() {
-            shared.permits().restart(self.shard);
+        let running = self.directory.all();
+        self.fleet.restart(self.shard);
+        for shared in &running {
             let key = keys::of_session(self.shard, &shared.id);
-            if self.slice.get_bytes(Table::Counters, &key)?.is_some() {
+            let counters: Option<CountersRow> = self.slice.get(Table::Counters, &key)?;
+            let (pages, bytes) = counters
+                .as_ref()
+                .map_or((0, 0), |row| (row.pages, row.bytes));
+            shared.permits().begin_restart(self.shard, pages, bytes);
+            if counters.is_some() {
                 self.open(&shared.id)?;
                 self.dirty.insert(shared.id.clone());
             }
         }
         self.restore_leases()?;
         self.restore_queues()?;
-        self.restore_mail(now)
+        self.restore_mail(now)?;
+        for shared in &running {
+            let waiting = shared.permits().end_restart(self.shard);
+            self.poke(waiting);
+        }
+        Ok(())
     }
 
     fn restore_leases(&mut self) -> Result<(), StoreError> {
@@ -48,9 +60,17 @@ impl ShardCore {
             for ticket in lease.row.tickets.clone() {
                 self.restore_ticket(&mut lease, &ticket)?;
             }
-            self.host(&host)?.lease = Some(lease.row.lease_id);
+            let boot = self.boot;
+            let least = self.policy.min_interval;
+            let here = self.host(&host)?;
+            here.lease = Some(lease.row.lease_id);
+            if here.row.back_off == 0 {
+                // The row's clock lies past the lease's end. Where the worker ends the lease itself that is too late,
+                // and where it does not, the loss of the lease moves the clock there again.
+                here.clock = boot + Duration::from_millis(lease.row.interval).max(least);
+            }
             *self.domains.entry(host.domain()).or_default() += 1;
-            self.fleet.note_open(&lease.row.worker);
+            self.fleet.note_open(&lease.row.worker, self.shard);
             self.leases.insert(lease.row.lease_id, lease);
         }
         Ok(())

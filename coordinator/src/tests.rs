@@ -1,0 +1,187 @@
+//! A whole coordinator over stores in memory, which can be told to fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1::sessions_server::Sessions as _;
+use proto::v1::{self, SessionKind, SessionState, order, outcome};
+use proto::{Clock, Digest};
+use tokio::sync::mpsc;
+use tonic::{Request, Status};
+
+use crate::body_store::BodyStore;
+use crate::catalog::Catalog;
+use crate::shard::actor::ShardMsg;
+use crate::store::committer::Committer;
+use crate::store::memory::MemoryStore;
+use crate::{Config, Coordinator};
+
+const SHARDS: u16 = 4;
+const WITHIN: Duration = Duration::from_secs(10);
+
+struct Stage {
+    coordinator: Coordinator,
+    bulk: Arc<MemoryStore>,
+    _folder: tempfile::TempDir,
+}
+
+async fn stage(change: impl FnOnce(&mut Config)) -> Stage {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::new(folder.path());
+    config.shards = SHARDS;
+    config.min_interval = Duration::ZERO;
+    change(&mut config);
+    let (bulk, control) = (Arc::<MemoryStore>::default(), Arc::<MemoryStore>::default());
+    let catalog = Catalog {
+        bulk_committer: Arc::new(Committer::start(bulk.clone()).unwrap()),
+        control_committer: Arc::new(Committer::start(control.clone()).unwrap()),
+        bulk: bulk.clone(),
+        control,
+        bodies: Arc::new(BodyStore::open(folder.path()).unwrap()),
+        shards: SHARDS,
+    };
+    let started = Coordinator::over(config, Clock::start(), catalog).await;
+    Stage {
+        coordinator: started.unwrap(),
+        bulk,
+        _folder: folder,
+    }
+}
+
+type Orders = mpsc::Receiver<Result<v1::Order, Status>>;
+
+impl Stage {
+    fn worker(&self, slots: u32) -> Orders {
+        let (sender, orders) = mpsc::channel(64);
+        let hello = v1::Hello {
+            worker_id: "w".into(),
+            slots,
+            weight: 1,
+            ..v1::Hello::default()
+        };
+        let fleet = &self.coordinator.fleet;
+        let (_, waiting) = fleet.fleet.join(hello, sender, fleet.clock.now());
+        fleet.mailroom.poke(waiting);
+        orders
+    }
+
+    fn report(&self, lease_id: u64, ticket: &v1::Ticket, links: &[&str]) {
+        let links = links.iter().map(|url| v1::Link {
+            url: (*url).to_owned(),
+            ..v1::Link::default()
+        });
+        let digest = Digest::of(ticket.url.as_bytes()).as_bytes().to_vec();
+        let outcome = v1::Outcome {
+            lease_id,
+            ticket_id: ticket.ticket_id,
+            session_id: ticket.session_id.clone(),
+            url: ticket.url.clone(),
+            result: Some(outcome::Result::Captured(v1::Captured {
+                page: Some(v1::Page::default()),
+                links: links.collect(),
+                content_digest: digest.into(),
+                ..v1::Captured::default()
+            })),
+            ..v1::Outcome::default()
+        };
+        let shard = u16::try_from(lease_id & 0xffff).unwrap();
+        let message = ShardMsg::Outcome {
+            worker: "w".into(),
+            outcome: Box::new(outcome),
+        };
+        self.coordinator.fleet.mailroom.tell(shard, message);
+    }
+
+    async fn start(&self, spec: v1::SessionSpec) -> Result<v1::SessionStatus, Status> {
+        let request = Request::new(v1::StartRequest { spec: Some(spec) });
+        let reply = v1::sessions_server::Sessions::start(&self.coordinator.sessions, request);
+        Ok(reply.await?.into_inner().status.unwrap())
+    }
+
+    async fn status(&self, id: &str, wait: Duration) -> Result<v1::SessionStatus, Status> {
+        let request = Request::new(v1::StatusRequest {
+            session_id: id.to_owned(),
+            owner: String::new(),
+            wait_millis: u64::try_from(wait.as_millis()).unwrap(),
+        });
+        let reply = self.coordinator.sessions.status(request).await?;
+        Ok(reply.into_inner().status.unwrap())
+    }
+}
+
+fn crawl(seed: &str) -> v1::SessionSpec {
+    let mut spec = v1::SessionSpec {
+        seeds: vec![seed.to_owned()],
+        scope: Some(v1::Scope {
+            reach: v1::scope::Reach::Any.into(),
+            ..v1::Scope::default()
+        }),
+        ..v1::SessionSpec::default()
+    };
+    spec.set_kind(SessionKind::Crawl);
+    spec
+}
+
+/// The next tickets that go out, with their lease.
+async fn tickets(orders: &mut Orders) -> (u64, Vec<v1::Ticket>) {
+    loop {
+        let order = tokio::time::timeout(WITHIN, orders.recv()).await;
+        match order.unwrap().unwrap().unwrap().order {
+            Some(order::Order::Lease(lease)) => return (lease.lease_id, lease.tickets),
+            Some(order::Order::Extend(extend)) => return (extend.lease_id, extend.tickets),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_shard_that_fails_comes_back_with_its_slot_its_permit_and_its_lease() {
+    let stage = stage(|_| {}).await;
+    let mut orders = stage.worker(1);
+    let mut spec = crawl("http://a.test/");
+    spec.concurrency = 1;
+    spec.budget = Some(v1::Budget {
+        max_pages: Some(3),
+        ..v1::Budget::default()
+    });
+    let id = stage.start(spec).await.unwrap().session_id;
+    let (lease_id, first) = tickets(&mut orders).await;
+    let found = ["http://a.test/1", "http://a.test/2", "http://a.test/3"];
+
+    // The page is captured in memory only: its batch fails, and the shard with it.
+    stage.bulk.set_full(true);
+    stage.report(lease_id, &first[0], &found);
+    let shard = u16::try_from(lease_id & 0xffff).unwrap();
+    let mailroom = &stage.coordinator.fleet.mailroom;
+    let fell = async {
+        while mailroom.is_home(shard) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WITHIN, fell).await.unwrap();
+    stage.bulk.set_full(false);
+
+    // A worker repeats what nobody confirmed; the first tellings may find nobody at home.
+    let mut done = 0;
+    while done < 3 {
+        stage.report(lease_id, &first[0], &found);
+        let next = tokio::time::timeout(Duration::from_millis(100), tickets(&mut orders)).await;
+        let Ok((lease_id, next)) = next else {
+            continue;
+        };
+        for ticket in next {
+            stage.report(lease_id, &ticket, &[]);
+            done += 1;
+        }
+        if done == 2 {
+            break;
+        }
+    }
+    let status = stage.status(&id, WITHIN).await.unwrap();
+    assert_eq!(status.state(), SessionState::PageLimit, "{status:?}");
+    assert_eq!(status.pages, 3, "the page in vain cost no permit");
+    for worker in stage.coordinator.fleet.fleet.list() {
+        assert_eq!(worker.open_leases, 0, "the slot was counted once");
+    }
+    stage.coordinator.shutdown().await;
+}
