@@ -134,11 +134,24 @@ async fn known_facts(call: &Call<'_>, session: &str, page: &Page) -> Result<(Val
     };
     let bytes = pages::whole(&call.shared.sessions, session, page, part).await?;
     match serde_json::from_slice(&bytes) {
-        Ok(known) => Ok((known, true)),
+        Ok(known) => Ok((cleaned(known), true)),
         Err(error) => {
             tracing::warn!(%error, url = %page.url, "the facts of a page are no JSON");
             Ok((json!({}), false))
         }
+    }
+}
+
+/// What a page says of itself, without what could deceive.
+fn cleaned(known: Value) -> Value {
+    match known {
+        Value::String(text) => Value::String(harmless(&text)),
+        Value::Array(list) => Value::Array(list.into_iter().map(cleaned).collect()),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            Value::Object(fields.map(|(k, v)| (harmless(&k), cleaned(v))).collect())
+        }
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other,
     }
 }
 

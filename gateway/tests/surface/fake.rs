@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::Stream;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use proto::v1::sessions_server::{Sessions, SessionsServer};
 use proto::v1::*;
 use proto::{ErrorCode, Refusal, SessionId};
+use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint, Server, Uri};
 use tonic::{Request, Response, Status};
 
@@ -19,8 +21,35 @@ use tonic::{Request, Response, Status};
 pub(crate) struct Fake {
     pub(crate) pages: Arc<Vec<(String, String)>>,
     pub(crate) never_ends: bool,
+    /// A run is answered before its page is there.
+    pub(crate) answers_early: bool,
+    /// Streams of changes that are open.
+    pub(crate) watchers: Arc<watch::Sender<usize>>,
     pub(crate) sessions: Arc<Mutex<BTreeMap<String, SessionStatus>>>,
     pub(crate) cancelled: Arc<Mutex<Vec<String>>>,
+}
+
+/// Parts from this size on have to be read from the body store.
+const INLINE: usize = 64 * 1024;
+
+fn digest(text: &str) -> Bytes {
+    Bytes::copy_from_slice(proto::Digest::of(text.as_bytes()).as_bytes())
+}
+
+/// Counts one open stream of changes.
+struct Watcher(Arc<watch::Sender<usize>>);
+
+impl Watcher {
+    fn new(fake: &Fake) -> Self {
+        fake.watchers.send_modify(|open| *open += 1);
+        Self(fake.watchers.clone())
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -41,13 +70,15 @@ impl Fake {
         let (url, text) = self.pages.iter().find(|(known, _)| known == url)?;
         let part = |kind: PartKind, text: &str| Part {
             kind: kind.into(),
-            digest: proto::Digest::of(text.as_bytes())
-                .as_bytes()
-                .to_vec()
-                .into(),
+            digest: digest(text),
             size: text.len() as u64,
-            content: text.as_bytes().to_vec().into(),
+            content: match text.len() {
+                0..INLINE => text.as_bytes().to_vec().into(),
+                _ => Bytes::new(),
+            },
         };
+        let facts = serde_json::json!({ "language": "en", "links": [
+            { "url": "https://a.test/linked", "text": "Lin\u{202e}ked" }] });
         Some(Page {
             url: url.clone(),
             final_url: url.clone(),
@@ -56,7 +87,13 @@ impl Fake {
             title: "A title".into(),
             size: text.len() as u64,
             fetched_at_millis: 1_796_095_265_042,
-            parts: vec![part(PartKind::Markdown, text), part(PartKind::Body, text)],
+            parts: vec![
+                part(PartKind::Markdown, text),
+                part(PartKind::Body, text),
+                part(PartKind::Html, &format!("<p>{text}</p>")),
+                part(PartKind::Text, "Plain."),
+                part(PartKind::Facts, &facts.to_string()),
+            ],
             ..Default::default()
         })
     }
@@ -67,6 +104,10 @@ impl Fake {
                 url: url.into(),
                 state: UrlState::Captured.into(),
                 page: Some(page),
+                sitemap: url.ends_with("/2").then(|| SitemapFacts {
+                    lastmod: "2026-01-02".into(),
+                    ..Default::default()
+                }),
                 ..Default::default()
             },
             None => LedgerEntry {
@@ -79,7 +120,15 @@ impl Fake {
         }
     }
 
+    /// A session for the spec; the same one for the same request.
     fn begin(&self, spec: SessionSpec) -> SessionStatus {
+        let known = |status: &&SessionStatus| {
+            let known = status.spec.as_ref();
+            known.is_some_and(|known| known.request_id == spec.request_id)
+        };
+        if let Some(known) = self.sessions.lock().values().find(known) {
+            return known.clone();
+        }
         let state = if self.never_ends {
             SessionState::Running
         } else {
@@ -138,8 +187,15 @@ impl Sessions for Fake {
     async fn run(&self, request: Request<RunRequest>) -> Answer<RunReply> {
         let spec = request.into_inner().spec.unwrap();
         let url = spec.seeds[0].clone();
-        let chain = vec![self.entry(&url)];
-        let status = self.begin(spec);
+        let mut status = self.begin(spec);
+        if self.never_ends {
+            std::future::pending::<()>().await;
+        }
+        let mut chain = vec![self.entry(&url)];
+        if self.answers_early {
+            chain.clear();
+            status.state = SessionState::Running.into();
+        }
         Ok(Response::new(RunReply {
             status: Some(status),
             entry: Some(LookupEntry { url, chain }),
@@ -164,11 +220,16 @@ impl Sessions for Fake {
     async fn control(&self, request: Request<ControlRequest>) -> Answer<ControlReply> {
         let request = request.into_inner();
         let mut status = self.known(&request.session_id)?;
-        if request.order() == control_request::Order::Cancel {
-            status.state = SessionState::Cancelled.into();
-            self.sessions
-                .lock()
-                .insert(request.session_id.clone(), status.clone());
+        let (state, is_cancel) = match request.order() {
+            control_request::Order::Cancel => (SessionState::Cancelled, true),
+            control_request::Order::Pause => (SessionState::Paused, false),
+            _ => (SessionState::Running, false),
+        };
+        status.state = state.into();
+        self.sessions
+            .lock()
+            .insert(request.session_id.clone(), status.clone());
+        if is_cancel {
             self.cancelled.lock().push(request.session_id);
         }
         Ok(Response::new(ControlReply {
@@ -179,8 +240,10 @@ impl Sessions for Fake {
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
         let fake = self.clone();
         let id = request.into_inner().session_id;
+        let watcher = Watcher::new(&fake);
         let changes = futures::stream::unfold(0u64, move |step| {
             let (fake, id) = (fake.clone(), id.clone());
+            let _ = &watcher;
             async move {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 let mut status = fake.known(&id).ok()?;
@@ -259,8 +322,26 @@ impl Sessions for Fake {
         }))
     }
 
-    async fn body(&self, _: Request<BodyRequest>) -> Answer<Self::BodyStream> {
-        Err(Refusal::new(ErrorCode::NotFound, "no such body").into())
+    async fn body(&self, request: Request<BodyRequest>) -> Answer<Self::BodyStream> {
+        let request = request.into_inner();
+        let texts = self.pages.iter().map(|(_, text)| text);
+        let text = texts
+            .into_iter()
+            .find(|text| digest(text) == request.digest)
+            .ok_or_else(|| Status::from(Refusal::new(ErrorCode::NotFound, "no such body")))?;
+        let from = usize::try_from(request.offset).unwrap();
+        let to = text
+            .len()
+            .min(from.saturating_add(usize::try_from(request.length).unwrap()));
+        let size = text.len() as u64;
+        let frames: Vec<_> = text.as_bytes()[from..to]
+            .chunks(256 * 1024)
+            .map(|chunk| {
+                let chunk = Bytes::copy_from_slice(chunk);
+                Ok(BodyFrame { chunk, size })
+            })
+            .collect();
+        Ok(Response::new(Box::pin(futures::stream::iter(frames))))
     }
 
     async fn cluster(&self, _: Request<ClusterRequest>) -> Answer<ClusterReply> {

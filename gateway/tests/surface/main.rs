@@ -7,6 +7,10 @@
 )]
 
 mod fake;
+mod formats;
+mod over_http;
+mod reading;
+mod waiting;
 
 use std::time::Duration;
 
@@ -332,44 +336,6 @@ async fn a_batch_answers_in_the_order_asked_with_failures_inline() {
 }
 
 #[tokio::test]
-async fn cancelling_the_call_cancels_the_crawl_and_leaving_does_not() {
-    let fake = Fake {
-        never_ends: true,
-        ..site()
-    };
-    let mut client = Client::open(&fake).await;
-    let params = json!({ "name": "crawl", "arguments": { "url": "https://a.test/" },
-        "_meta": { "progressToken": "p" } });
-    let id = client.begin("tools/call", params.clone()).await;
-    timeout(Duration::from_secs(10), async {
-        while fake.sessions.lock().is_empty() {
-            tokio::task::yield_now().await;
-        }
-        // The gateway knows the session once the first progress notice came.
-        let line = client.lines.next_line().await.unwrap().unwrap();
-        assert!(line.contains("notifications/progress"), "{line}");
-        let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
-        client.send(&note).await;
-        while fake.cancelled.lock().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("the session is cancelled");
-
-    let fake = Fake {
-        never_ends: true,
-        ..site()
-    };
-    let mut client = Client::open(&fake).await;
-    client.begin("tools/call", params).await;
-    client.lines.next_line().await.unwrap();
-    drop(client);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(fake.cancelled.lock().is_empty());
-}
-
-#[tokio::test]
 async fn a_started_crawl_is_a_resource() {
     let mut client = Client::open(&site()).await;
     let reply = client
@@ -413,28 +379,4 @@ async fn a_started_crawl_is_a_resource() {
         .ask("resources/read", json!({ "uri": "crawlforge://job/none" }))
         .await;
     assert_eq!(missing["error"]["code"], -32002, "{missing}");
-}
-
-#[tokio::test]
-async fn http_refuses_a_foreign_origin_and_a_foreign_host() {
-    use tower::ServiceExt as _;
-
-    let router = Gateway::new(Config::default(), site().channel(), Clock::start()).router();
-    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
-    for (host, origin, wanted) in [
-        ("127.0.0.1:8080", "http://localhost:3000", 200),
-        ("127.0.0.1:8080", "https://evil.test", 403),
-        ("evil.test", "http://localhost:3000", 403),
-    ] {
-        let request = http::Request::post("/mcp")
-            .header("host", host)
-            .header("origin", origin)
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .body(axum::body::Body::from(hello.to_string()))
-            .unwrap();
-        let response = router.clone().oneshot(request).await.unwrap();
-        assert_eq!(response.status(), wanted, "{host} {origin}");
-    }
 }

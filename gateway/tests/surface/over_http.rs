@@ -1,0 +1,187 @@
+//! Streamable HTTP: who may ask, both eras, and what a closed stream ends.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, BodyDataStream};
+use futures::StreamExt as _;
+use gateway::{Config, Gateway};
+use http::{Request, Response};
+use proto::Clock;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tower::ServiceExt as _;
+
+use crate::fake::Fake;
+use crate::site;
+
+const IN_TIME: Duration = Duration::from_secs(20);
+
+fn router(fake: &Fake) -> Router {
+    Gateway::new(Config::default(), fake.channel(), Clock::start()).router()
+}
+
+fn hello() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } })
+}
+
+async fn post(router: &Router, headers: &[(&str, &str)], message: &Value) -> Response<Body> {
+    let mut request = Request::post("/mcp")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::from(message.to_string())).unwrap();
+    let response = router.clone().oneshot(request);
+    timeout(IN_TIME, response).await.expect("in time").unwrap()
+}
+
+/// The next message of a body, be it JSON or a stream of events.
+async fn message(body: &mut BodyDataStream) -> Value {
+    let mut text = String::new();
+    loop {
+        let frame = timeout(IN_TIME, body.next()).await.expect("in time");
+        text.push_str(std::str::from_utf8(&frame.expect("a frame").unwrap()).unwrap());
+        let lines = text
+            .lines()
+            .map(|line| line.strip_prefix("data:").unwrap_or(line));
+        let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok());
+        if let Some(found) = messages.find(Value::is_object) {
+            return found;
+        }
+    }
+}
+
+fn modern(id: u64, tool: &str, arguments: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+        "name": tool, "arguments": arguments, "_meta": {
+            "progressToken": "p",
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {} } } })
+}
+
+fn modern_headers(tool: &str) -> [(&str, &str); 4] {
+    [
+        ("host", "127.0.0.1:8080"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", tool),
+    ]
+}
+
+#[tokio::test]
+async fn http_refuses_a_foreign_origin_and_a_foreign_host() {
+    let router = router(&site());
+    for (host, origin, wanted) in [
+        ("127.0.0.1:8080", "http://localhost:3000", 200),
+        ("127.0.0.1:8080", "https://evil.test", 403),
+        ("evil.test", "http://localhost:3000", 403),
+    ] {
+        let headers = [("host", host), ("origin", origin)];
+        let response = post(&router, &headers, &hello()).await;
+        assert_eq!(response.status(), wanted, "{host} {origin}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_called_in_both_eras() {
+    let router = router(&site());
+    let host = ("host", "127.0.0.1:8080");
+    let opened = post(&router, &[host], &hello()).await;
+    let session = opened.headers()["mcp-session-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    message(&mut opened.into_body().into_data_stream()).await;
+    let of_session = [
+        host,
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+    ];
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(post(&router, &of_session, &note).await.status(), 202);
+    let arguments = json!({ "url": "https://a.test/" });
+    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": "scrape", "arguments": arguments } });
+    let answer = post(&router, &of_session, &call).await;
+    let old = message(&mut answer.into_body().into_data_stream()).await;
+    let markdown = &old["result"]["structuredContent"]["markdown"];
+    assert_eq!(markdown, "# One\n\nFirst.", "{old}");
+
+    let call = modern(3, "scrape", &arguments);
+    let answer = post(&router, &modern_headers("scrape"), &call).await;
+    let new = message(&mut answer.into_body().into_data_stream()).await;
+    assert_eq!(
+        &new["result"]["structuredContent"]["markdown"], markdown,
+        "{new}"
+    );
+    assert_eq!(new["result"]["resultType"], "complete", "{new}");
+    assert!(old["result"].get("resultType").is_none(), "{old}");
+}
+
+#[tokio::test]
+async fn closing_the_stream_of_an_answer_ends_only_the_wait() {
+    let fake = Fake {
+        never_ends: true,
+        ..site()
+    };
+    let router = router(&fake);
+    let call = modern(1, "crawl", &json!({ "url": "https://a.test/" }));
+    let answer = post(&router, &modern_headers("crawl"), &call).await;
+    let mut body = answer.into_body().into_data_stream();
+    let note = message(&mut body).await;
+    assert_eq!(note["method"], "notifications/progress", "{note}");
+    let mut watchers = fake.watchers.subscribe();
+    drop(body);
+    let ended = watchers.wait_for(|open| *open == 0);
+    timeout(IN_TIME, ended)
+        .await
+        .expect("the wait ends")
+        .unwrap();
+    let id = fake.sessions.lock().keys().next().unwrap().clone();
+    let call = modern(2, "crawl_status", &json!({ "session_id": id }));
+    let answer = post(&router, &modern_headers("crawl_status"), &call).await;
+    let status = message(&mut answer.into_body().into_data_stream()).await;
+    let state = &status["result"]["structuredContent"]["state"];
+    assert_eq!(state, "running", "{status}");
+    assert!(fake.cancelled.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_listener_of_the_new_era_is_told_of_changes() {
+    let fake = Fake {
+        never_ends: true,
+        ..site()
+    };
+    let router = router(&fake);
+    let start = modern(
+        1,
+        "crawl",
+        &json!({ "url": "https://a.test/", "wait": false }),
+    );
+    let answer = post(&router, &modern_headers("crawl"), &start).await;
+    let begun = message(&mut answer.into_body().into_data_stream()).await;
+    let id = begun["result"]["structuredContent"]["session_id"].as_str();
+    let uri = format!("crawlforge://job/{}", id.unwrap());
+    let listen = json!({ "jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": {
+        "notifications": { "resourceSubscriptions": [uri] }, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {} } } });
+    let headers = [
+        ("host", "127.0.0.1:8080"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "subscriptions/listen"),
+    ];
+    let answer = post(&router, &headers, &listen).await;
+    let mut body = answer.into_body().into_data_stream();
+    let first = message(&mut body).await;
+    assert_eq!(
+        first["method"], "notifications/subscriptions/acknowledged",
+        "{first}"
+    );
+    let note = message(&mut body).await;
+    assert_eq!(note["method"], "notifications/resources/updated", "{note}");
+    assert_eq!(note["params"]["uri"], uri);
+}
