@@ -2,7 +2,7 @@
 //!
 //! A worker keeps nothing durable and may die at any time. The pure parts (`robots`, `sitemap`, `media`, `charset`,
 //! `page`, `guard`, `host_core`, `robots_copy`, `capture`) have no clock and no I/O. `link` holds the connection,
-//! `uplink_actor` the leases, one `host_actor` a lease; `errand` is one request as a task.
+//! `uplink_actor` the leases (its parent is `supervisor`), one `host_actor` a lease; `errand` is one request as a task.
 
 mod bodies;
 pub mod capture;
@@ -22,6 +22,7 @@ pub mod resolver;
 pub mod robots;
 pub mod robots_copy;
 pub mod sitemap;
+mod supervisor;
 mod uplink_actor;
 
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use crate::fetcher::Fetcher;
 use crate::gates::Gates;
 use crate::guard::Guard;
 use crate::resolver::Resolver;
-use crate::uplink_actor::{UplinkActor, UplinkHandle, UplinkMsg};
+use crate::supervisor::{Supervisor, SupervisorMsg};
 
 /// Why a worker did not start.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +59,7 @@ pub enum StartError {
 
 /// A running worker.
 pub struct Worker {
-    uplink: ActorRef<UplinkMsg>,
+    supervisor: ActorRef<SupervisorMsg>,
     is_linked: Arc<AtomicBool>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -82,19 +83,19 @@ impl Worker {
             readers: Arc::new(Semaphore::new(config.extract_threads.max(1))),
         };
         let is_linked = Arc::new(AtomicBool::new(false));
-        let actor = UplinkActor {
-            tools,
-            gates: Gates::new(config.concurrency, config.per_address),
-            is_linked: Arc::clone(&is_linked),
-        };
-        let (uplink, _) = Actor::spawn(None, actor, ()).await?;
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let handle = UplinkHandle::new(uplink.clone());
-        handle.tell(UplinkMsg::Beat);
-        tasks.spawn(link::keep(config, channel, handle, stop.clone()));
+        let actor = Supervisor {
+            tools,
+            gates: Gates::new(config.concurrency, config.per_address),
+            channel,
+            is_linked: Arc::clone(&is_linked),
+            stop: stop.clone(),
+            tasks: tasks.clone(),
+        };
+        let (supervisor, _) = Actor::spawn(None, actor, ()).await?;
         Ok(Self {
-            uplink,
+            supervisor,
             is_linked,
             stop,
             tasks,
@@ -109,7 +110,7 @@ impl Worker {
     /// Takes no new lease, gives back what has not begun, waits for what has, and unlinks; all within `deadline`.
     pub async fn drain(&self, deadline: Duration) {
         let (done, drained) = oneshot::channel();
-        if self.uplink.cast(UplinkMsg::Drain(done)).is_ok()
+        if self.supervisor.cast(SupervisorMsg::Drain(done)).is_ok()
             && tokio::time::timeout(deadline, drained).await.is_err()
         {
             tracing::warn!("requests were still in flight at the end of the drain");
@@ -117,6 +118,7 @@ impl Worker {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        self.uplink.stop(None);
+        self.supervisor.stop_children(None);
+        self.supervisor.stop(None);
     }
 }
