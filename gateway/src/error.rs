@@ -95,6 +95,8 @@ pub(crate) enum Fault {
     Invalid(Invalid),
     Failed(Box<Failure>),
     Internal(String),
+    /// The caller took the call back; nobody reads the answer.
+    Cancelled,
 }
 
 impl From<Invalid> for Fault {

@@ -14,7 +14,7 @@ const OPEN_STREAMS: &str = "crawlforge_gateway_streams_open";
 pub fn describe_metrics() {
     describe_counter!(
         CALLS,
-        "Tool calls by tool and result (ok, failed, invalid, internal)"
+        "Tool calls by tool and result (ok, failed, invalid, cancelled, internal)"
     );
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "How long tool calls took");
     describe_gauge!(OPEN_STREAMS, "Subscriptions that are open");

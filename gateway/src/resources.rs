@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::answer::{harmless, line};
 use crate::error::{Invalid, internal};
 use crate::pages::{self, facts, state_word};
+use crate::tools::map;
 use crate::{Shared, wait};
 
 use address::{Address, encoded};
@@ -112,11 +113,14 @@ pub(crate) async fn list(shared: &Shared, cursor: &str) -> Result<ListResourcesR
         };
         let job = pages::status(status).to_string().len() as u64;
         listed.push(of(format!("crawlforge://job/{id}"), format!("job {id}")).with_size(job));
-        if matches!(status.kind(), SessionKind::Crawl | SessionKind::Batch) {
+        let kind = status.kind();
+        if kind != SessionKind::Scrape {
             listed.push(of(
                 format!("crawlforge://crawl/{id}/sitemap"),
                 format!("sitemap {id}"),
             ));
+        }
+        if matches!(kind, SessionKind::Crawl | SessionKind::Batch) {
             listed.push(of(
                 format!("crawlforge://crawl/{id}/pages"),
                 format!("pages {id}"),
@@ -177,7 +181,17 @@ fn as_json(uri: &str, value: &Value) -> ResourceContents {
 async fn sitemap(shared: &Shared, id: &str, status: &SessionStatus) -> Result<Value, Refusal> {
     let mut listed = Vec::new();
     let mut cursor = String::new();
-    loop {
+    // A map fetches nothing but its start: its sitemap is what it found.
+    while status.kind() == SessionKind::Map {
+        let reply = shared.sessions.ledger(id, &cursor).await?;
+        let pages = reply.entries.iter().filter(|entry| map::is_page(entry));
+        listed.extend(pages.map(map::told));
+        if reply.next_cursor.is_empty() {
+            break;
+        }
+        cursor = reply.next_cursor;
+    }
+    while status.kind() != SessionKind::Map {
         let request = PagesRequest {
             session_id: id.to_owned(),
             cursor,

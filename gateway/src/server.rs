@@ -102,6 +102,7 @@ fn worded(answer: Result<Answer, Fault>, took_millis: u64) -> Result<CallToolRes
         Err(Fault::Failed(failure)) => failed(&failure),
         Err(Fault::Invalid(invalid)) => return Err(invalid.into()),
         Err(Fault::Internal(message)) => return Err(internal(message)),
+        Err(Fault::Cancelled) => return Err(internal("the call was cancelled")),
     };
     let mut meta = MetaObject::new();
     meta.insert("credits_used".into(), json!(credits));
@@ -163,6 +164,7 @@ impl ServerHandler for Connection {
             Ok(_) => "ok",
             Err(Fault::Failed(_)) => "failed",
             Err(Fault::Invalid(_)) => "invalid",
+            Err(Fault::Cancelled) => "cancelled",
             Err(Fault::Internal(message)) => {
                 tracing::warn!(tool, %message, "a call ended in a fault of ours");
                 "internal"

@@ -2,7 +2,7 @@
 
 mod batch;
 mod crawl;
-mod map;
+pub(crate) mod map;
 mod read;
 mod render;
 mod results;

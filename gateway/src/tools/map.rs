@@ -35,7 +35,7 @@ pub(super) async fn map(call: &Call<'_>) -> Result<Answer, Fault> {
 }
 
 /// Whether a ledger's entry is a page of the site.
-fn is_page(entry: &LedgerEntry) -> bool {
+pub(crate) fn is_page(entry: &LedgerEntry) -> bool {
     if entry.is_sitemap {
         return false;
     }
@@ -56,7 +56,8 @@ fn is_page(entry: &LedgerEntry) -> bool {
     }
 }
 
-fn told(entry: &LedgerEntry) -> Value {
+/// A URL and what a sitemap says of it.
+pub(crate) fn told(entry: &LedgerEntry) -> Value {
     let mut told = json!({ "url": entry.url });
     if let Some(facts) = &entry.sitemap {
         let known = [
@@ -84,6 +85,22 @@ fn worded(told: &Value) -> String {
     text
 }
 
+/// Where to go on, and the search that a cursor carries along: `7` or `7:word`.
+fn place(cursor: &str, search: Option<&str>) -> Result<(usize, Option<String>), Invalid> {
+    if cursor.is_empty() {
+        return Ok((0, search.map(str::to_lowercase)));
+    }
+    let (skip, needle) = match cursor.split_once(':') {
+        Some((skip, needle)) => (skip, Some(needle.to_owned())),
+        None => (cursor, None),
+    };
+    let bound = "must be the next_cursor of an earlier answer";
+    let skip = skip
+        .parse()
+        .map_err(|_| Invalid::new("cursor", bound, &json!(cursor)))?;
+    Ok((skip, needle))
+}
+
 /// The URLs of a map's session from the `cursor`-th on, as many as fit.
 pub(super) async fn urls_of(
     call: &Call<'_>,
@@ -92,17 +109,7 @@ pub(super) async fn urls_of(
     search: Option<&str>,
 ) -> Result<Answer, Fault> {
     let id = &status.session_id;
-    let skip: usize = match cursor {
-        "" => 0,
-        text => text.parse().map_err(|_| {
-            Invalid::new(
-                "cursor",
-                "must be the next_cursor of an earlier answer",
-                &json!(cursor),
-            )
-        })?,
-    };
-    let needle = search.map(str::to_lowercase);
+    let (skip, needle) = place(cursor, search)?;
     let limit = call
         .args
         .int("limit")
@@ -127,7 +134,8 @@ pub(super) async fn urls_of(
             }
             let entry = told(entry);
             let weight = entry.to_string().len() + 1;
-            if urls.len() >= limit || used + weight > budget {
+            // The first one is told whatever its length, or the cursor would stand still.
+            if urls.len() >= limit || (used + weight > budget && !urls.is_empty()) {
                 is_full = true;
                 continue;
             }
@@ -150,7 +158,10 @@ pub(super) async fn urls_of(
         head.push_str(&format!(" {}: {}", status.code, line(&status.detail)));
     }
     if skip + shown < matching || !wait::is_over(status) {
-        let next = (skip + shown).to_string();
+        let next = match &needle {
+            Some(needle) => format!("{}:{needle}", skip + shown),
+            None => (skip + shown).to_string(),
+        };
         let way_on = format!("crawl_results with session_id {id} and cursor {next}");
         head.push_str(&format!(" More: {way_on}."));
         structured["next_cursor"] = json!(next);

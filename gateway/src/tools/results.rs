@@ -188,7 +188,9 @@ fn worded(
             format!("crawl_status with session_id {id} and wait, then crawl_results")
         };
         head.push_str(&format!(" {} pages here. More: {way_on}.", listed.len()));
-        structured["next_cursor"] = json!(cursor);
+        if !cursor.is_empty() {
+            structured["next_cursor"] = json!(cursor);
+        }
         structured["next_step"] = json!(way_on);
     }
     // JSON is for a parser: the words about it come as a second text.

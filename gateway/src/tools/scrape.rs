@@ -123,7 +123,7 @@ async fn fetch(call: &Call<'_>, default_millis: u64) -> Result<(String, Page), F
     let (session, last) = tokio::select! {
         biased;
         () = call.context.ct.cancelled() => {
-            return Err(Fault::Internal("the call was cancelled".into()));
+            return Err(Fault::Cancelled);
         }
         ended = to_its_end(call, spec, url) => ended?,
     };

@@ -83,6 +83,12 @@ async fn a_map_tells_what_the_sitemap_knows_and_finds_by_a_word() {
         { "url": "https://a.test/3" },
     ]);
     assert_eq!(told["urls"], wanted, "{reply}");
+    let id = told["session_id"].as_str().unwrap();
+    let uri = format!("crawlforge://crawl/{id}/sitemap");
+    let read = client.ask("resources/read", json!({ "uri": uri })).await;
+    let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+    let sitemap: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(sitemap["pages"], wanted, "{read}");
     let found = client
         .call(
             "map",
@@ -92,4 +98,21 @@ async fn a_map_tells_what_the_sitemap_knows_and_finds_by_a_word() {
     let told = &found["result"]["structuredContent"];
     assert_eq!(told["urls"], json!([{ "url": "https://a.test/3" }]));
     assert_eq!(told["total"], 1);
+}
+
+#[tokio::test]
+async fn a_cursor_of_a_map_carries_its_search_along() {
+    let mut client = Client::open(&site()).await;
+    let given = json!({ "url": "https://a.test/", "search": "Test/", "limit": 2 });
+    let reply = client.call("map", given).await;
+    let told = &reply["result"]["structuredContent"];
+    assert_eq!(told["urls"].as_array().unwrap().len(), 2, "{reply}");
+    let given = json!({ "session_id": told["session_id"], "cursor": told["next_cursor"] });
+    let rest = client.call("crawl_results", given).await;
+    let rest = &rest["result"]["structuredContent"];
+    assert_eq!(rest["urls"], json!([{ "url": "https://a.test/3" }]));
+    assert_eq!(rest["total"], 3);
+    let given = json!({ "session_id": told["session_id"], "cursor": "2:/2" });
+    let other = client.call("crawl_results", given).await;
+    assert_eq!(other["result"]["structuredContent"]["total"], 1, "{other}");
 }
