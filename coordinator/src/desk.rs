@@ -29,11 +29,11 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) enum DeskMsg {
-    Begin {
-        shared: Arc<SessionShared>,
-        status: Box<v1::SessionStatus>,
-        news: StatusSender,
-    },
+    Begin(Arc<SessionShared>),
+    /// Its first record was not kept.
+    Abandon(SessionId),
+    /// Its last record was not kept.
+    Unkept(SessionId),
     Seed(SessionId),
     Seeded {
         session: SessionId,
@@ -83,9 +83,12 @@ struct Job {
     since: Timestamp,
     told: Timestamp,
     is_ending: bool,
+    /// A record that was not kept is not tried again before this moment.
+    quiet_until: Timestamp,
 }
 
 /// The actor.
+#[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) clock: Clock,
     pub(crate) catalog: Catalog,
@@ -98,21 +101,23 @@ pub(crate) struct Desk {
 impl Actor for Desk {
     type Msg = DeskMsg;
     type State = BTreeMap<SessionId, JobBox>;
-    type Arguments = Vec<(Arc<SessionShared>, v1::SessionStatus)>;
+    type Arguments = ();
 
     async fn pre_start(
         &self,
         myself: ActorRef<DeskMsg>,
-        resumed: Self::Arguments,
+        (): (),
     ) -> Result<Self::State, ActorProcessingErr> {
+        // First of all, so that what begins from now on is in the mail if it is not in the directory yet.
+        *self.handle.actor.write() = Some(myself.clone());
+        // After a restart of the process and after a fault of the desk alike: seeds are admitted once, so sending
+        // them again does no harm.
         let mut jobs = BTreeMap::new();
-        for (shared, status) in resumed {
+        for shared in self.directory.all() {
             let id = shared.id.clone();
-            let news = self.handle.open(&id, &status);
-            self.begin(&mut jobs, shared, status, news);
+            self.begin(&mut jobs, shared);
             self.seed(&mut jobs, &id);
         }
-        *self.handle.actor.write() = Some(myself.clone());
         drop(myself.send_interval(TICK, || DeskMsg::Tick));
         Ok(jobs)
     }
@@ -124,11 +129,14 @@ impl Actor for Desk {
         jobs: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            DeskMsg::Begin {
-                shared,
-                status,
-                news,
-            } => self.begin(jobs, shared, *status, news),
+            DeskMsg::Begin(shared) => self.begin(jobs, shared),
+            DeskMsg::Abandon(session) => self.abandon(jobs, &session),
+            DeskMsg::Unkept(session) => {
+                if let Some(JobBox(job)) = jobs.get_mut(&session) {
+                    job.is_ending = false;
+                    job.quiet_until = self.clock.now() + REPEAT;
+                }
+            }
             DeskMsg::Seed(session) => self.seed(jobs, &session),
             DeskMsg::Seeded { session, shard } => {
                 if let Some(JobBox(job)) = jobs.get_mut(&session) {
@@ -162,14 +170,12 @@ impl Actor for Desk {
 pub(crate) struct JobBox(Box<Job>);
 
 impl Desk {
-    fn begin(
-        &self,
-        jobs: &mut BTreeMap<SessionId, JobBox>,
-        shared: Arc<SessionShared>,
-        status: v1::SessionStatus,
-        news: StatusSender,
-    ) {
+    fn begin(&self, jobs: &mut BTreeMap<SessionId, JobBox>, shared: Arc<SessionShared>) {
         let id = shared.id.clone();
+        let Some(news) = self.handle.news(&id).filter(|_| !jobs.contains_key(&id)) else {
+            return;
+        };
+        let status = news.borrow().as_ref().clone();
         let now = self.clock.now();
         let mut seeding: BTreeMap<u16, Vec<CrawlUrl>> = BTreeMap::new();
         for seed in &shared.spec.seeds {
@@ -186,6 +192,7 @@ impl Desk {
             since: now,
             told: now,
             is_ending: false,
+            quiet_until: now,
         };
         jobs.insert(id, JobBox(Box::new(job)));
         metrics::gauge!(crate::metrics::SESSIONS_RUNNING).set(jobs.len() as f64);
@@ -208,7 +215,7 @@ impl Desk {
     fn look(&self, job: &mut Job) {
         let now = self.clock.now();
         let (sum, is_settled) = job.shared.total();
-        if job.is_ending {
+        if job.is_ending || now < job.quiet_until {
             return;
         }
         job.publish(&sum, now);
@@ -303,7 +310,12 @@ impl Desk {
         let session = job.shared.id.clone();
         let done = move |result: Result<(), Refusal>| match result {
             Ok(()) => handle.tell(DeskMsg::Kept { session, is_end }),
-            Err(error) => tracing::error!(%session, %error, "a session's record was not kept"),
+            Err(error) => {
+                tracing::error!(%session, %error, "a session's record was not kept");
+                if is_end {
+                    handle.tell(DeskMsg::Unkept(session));
+                }
+            }
         };
         self.catalog
             .keep(&job.shared.id, &job.status, Box::new(done));
@@ -314,15 +326,34 @@ impl Desk {
             return;
         }
         if let Some(JobBox(job)) = jobs.remove(session) {
-            self.directory.remove(session);
-            for shard in job.shared.participants() {
-                self.mailroom.tell(shard, ShardMsg::Close(session.clone()));
-            }
-            self.handle.running.write().remove(session);
-            job.news.send_replace(Arc::new(job.status.clone()));
-            metrics::gauge!(crate::metrics::SESSIONS_RUNNING).set(jobs.len() as f64);
+            self.forget(&job, jobs.len());
             tracing::info!(session = %session, state = job.status.state().word(), pages = job.status.pages, "a session ended");
         }
+    }
+
+    /// Nothing of the session is in the store, so nothing of it may go on.
+    fn abandon(&self, jobs: &mut BTreeMap<SessionId, JobBox>, session: &SessionId) {
+        if let Some(JobBox(mut job)) = jobs.remove(session) {
+            job.shared.set_phase(Phase::Stopping(SessionState::Failed));
+            job.status.set_state(SessionState::Failed);
+            ErrorCode::StoreFailed
+                .word()
+                .clone_into(&mut job.status.code);
+            "the session could not be stored".clone_into(&mut job.status.detail);
+            job.status.ended_at_millis = self.clock.now().as_millis();
+            self.forget(&job, jobs.len());
+        }
+    }
+
+    fn forget(&self, job: &Job, left: usize) {
+        let session = &job.shared.id;
+        self.directory.remove(session);
+        for shard in job.shared.participants() {
+            self.mailroom.tell(shard, ShardMsg::Close(session.clone()));
+        }
+        self.handle.running.write().remove(session);
+        job.news.send_replace(Arc::new(job.status.clone()));
+        metrics::gauge!(crate::metrics::SESSIONS_RUNNING).set(left as f64);
     }
 
     fn control(

@@ -35,13 +35,14 @@ pub use metrics::describe_metrics;
 
 use crate::body_store::BodyStore;
 use crate::catalog::{Catalog, resumed_phase};
-use crate::desk::{Desk, DeskHandle, DeskMsg};
+use crate::desk::{Desk, DeskHandle};
 use crate::fleet::Fleet;
 use crate::gate::{Directory, SessionShared};
 use crate::grpc::fleet::FleetDoor;
+use crate::grpc::requests::Requests;
 use crate::grpc::sessions::SessionDoor;
 use crate::shard::Policy;
-use crate::shards::{Mailroom, ParentMsg, ShardsParent, Surroundings};
+use crate::shards::{Mailroom, ParentMsg, SHUTDOWN, ShardsParent, Surroundings};
 use crate::store::committer::Committer;
 use crate::store::fjall::FjallStore;
 use crate::store::sled::SledStore;
@@ -55,7 +56,6 @@ pub struct Coordinator {
     sessions: SessionDoor,
     fleet: FleetDoor,
     parent: ActorRef<ParentMsg>,
-    desk: ActorRef<DeskMsg>,
     committers: [Arc<Committer>; 2],
     is_ready: AtomicBool,
 }
@@ -85,7 +85,7 @@ impl Coordinator {
         let fleet = Fleet::default();
         let handle = DeskHandle::new();
         let mailroom = Mailroom::new(config.shards);
-        let resumed = resume(&catalog, &directory)?;
+        resume(&catalog, &directory, &handle)?;
         let around = Surroundings {
             store: catalog.bulk.clone(),
             committer: catalog.bulk_committer.clone(),
@@ -101,10 +101,6 @@ impl Coordinator {
             mailroom: mailroom.clone(),
             desk: handle.clone(),
         };
-        let actor = |error: ractor::SpawnErr| StartError::Actor(error.to_string());
-        let (parent, _) = Actor::spawn(None, ShardsParent { around }, ())
-            .await
-            .map_err(actor)?;
         let desk = Desk {
             clock,
             catalog: catalog.clone(),
@@ -113,7 +109,9 @@ impl Coordinator {
             handle: handle.clone(),
             session_ttl: config.session_ttl,
         };
-        let (desk, _) = Actor::spawn(None, desk, resumed).await.map_err(actor)?;
+        let (parent, _) = Actor::spawn(None, ShardsParent { around, desk }, ())
+            .await
+            .map_err(|error| StartError::Actor(error.to_string()))?;
         let committers = [
             catalog.bulk_committer.clone(),
             catalog.control_committer.clone(),
@@ -136,10 +134,10 @@ impl Coordinator {
                 fleet,
                 allow_ignore_robots: config.allow_ignore_robots,
                 max_running: config.max_running_sessions,
+                requests: Requests::default(),
                 started: clock.now(),
             },
             parent,
-            desk,
             committers,
             is_ready: AtomicBool::new(true),
         })
@@ -164,17 +162,12 @@ impl Coordinator {
     /// Stops the actors and flushes the stores; sessions go on at the next start.
     pub async fn shutdown(&self) {
         self.is_ready.store(false, Ordering::Release);
-        let stop = Some("shutdown".to_owned());
-        if let Err(error) = self
-            .desk
-            .stop_and_wait(stop.clone(), Some(STOP_WITHIN))
-            .await
-        {
-            tracing::warn!(%error, "the desk did not stop in time");
-        }
-        self.parent.stop_children(stop.clone());
+        let stop = Some(SHUTDOWN.to_owned());
+        self.parent
+            .stop_children_and_wait(stop.clone(), Some(STOP_WITHIN))
+            .await;
         if let Err(error) = self.parent.stop_and_wait(stop, Some(STOP_WITHIN)).await {
-            tracing::warn!(%error, "the shards did not stop in time");
+            tracing::warn!(%error, "the actors did not stop in time");
         }
         for committer in &self.committers {
             committer.close();
@@ -226,10 +219,8 @@ fn check_shards(config: &Config, control: &dyn Store) -> Result<(), StartError> 
     }
 }
 
-type Resumed = Vec<(Arc<SessionShared>, proto::v1::SessionStatus)>;
-
-fn resume(catalog: &Catalog, directory: &Directory) -> Result<Resumed, StartError> {
-    let mut resumed = Vec::new();
+/// Takes up the sessions that had not ended.
+fn resume(catalog: &Catalog, directory: &Directory, desk: &DeskHandle) -> Result<(), StartError> {
     for (id, status, before) in catalog.unfinished()? {
         let spec = status.spec.clone().unwrap_or_default();
         let seeds: Vec<CrawlUrl> = spec
@@ -248,10 +239,10 @@ fn resume(catalog: &Catalog, directory: &Directory) -> Result<Resumed, StartErro
         let started = proto::Timestamp::from_millis(status.started_at_millis);
         let phase = resumed_phase(status.state());
         let shared = Arc::new(SessionShared::new(id, spec, scope, phase, &before, started));
-        directory.insert(shared.clone());
-        resumed.push((shared, status));
+        desk.open(&shared.id, status);
+        directory.insert(shared);
     }
-    Ok(resumed)
+    Ok(())
 }
 
 #[cfg(test)]

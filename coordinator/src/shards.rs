@@ -1,4 +1,4 @@
-//! Where the shards live: their addresses, what they work with, and the parent that starts them again.
+//! Where the shards live: their addresses, what they work with, and the parent that starts them and the desk again.
 //!
 //! An address outlives the actor behind it, so nobody holds a dead one. A shard that fails comes back from the store
 //! after a pause that doubles with every fault.
@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use proto::Clock;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use crate::desk::DeskHandle;
+use crate::desk::{Desk, DeskHandle};
 use crate::fleet::Fleet;
 use crate::gate::Directory;
 use crate::shard::Policy;
@@ -87,17 +87,30 @@ pub(crate) struct Surroundings {
 
 /// What the parent is told.
 pub(crate) enum ParentMsg {
-    Start(u16),
+    Start(Child),
 }
 
-/// The parent of all shards: starts them, and starts them again after a fault.
+/// One of the parent's children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Child {
+    /// The shard of this number.
+    Shard(u16),
+    /// The desk.
+    Desk,
+}
+
+/// Why children stop when the coordinator does.
+pub(crate) const SHUTDOWN: &str = "shutdown";
+
+/// The parent of the shards and the desk: starts them, and starts them again after a fault.
 pub(crate) struct ShardsParent {
     pub(crate) around: Surroundings,
+    pub(crate) desk: Desk,
 }
 
 pub(crate) struct ParentState {
-    children: BTreeMap<ActorId, u16>,
-    faults: BTreeMap<u16, u32>,
+    children: BTreeMap<ActorId, Child>,
+    faults: BTreeMap<Child, u32>,
 }
 
 impl Actor for ShardsParent {
@@ -115,8 +128,9 @@ impl Actor for ShardsParent {
             faults: BTreeMap::new(),
         };
         for shard in 0..self.around.mailroom.shards() {
-            self.start(&myself, &mut state, shard).await?;
+            self.start(&myself, &mut state, Child::Shard(shard)).await?;
         }
+        self.start(&myself, &mut state, Child::Desk).await?;
         Ok(state)
     }
 
@@ -127,10 +141,10 @@ impl Actor for ShardsParent {
         state: &mut ParentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ParentMsg::Start(shard) => {
-                if let Err(error) = self.start(&myself, state, shard).await {
-                    tracing::error!(shard, %error, "a shard did not start again");
-                    Self::start_later(&myself, state, shard);
+            ParentMsg::Start(child) => {
+                if let Err(error) = self.start(&myself, state, child).await {
+                    tracing::error!(?child, %error, "a child did not start again");
+                    Self::start_later(&myself, state, child);
                 }
             }
         }
@@ -150,14 +164,15 @@ impl Actor for ShardsParent {
                 return Ok(());
             }
         };
-        if let Some(shard) = state.children.remove(&cell.get_id()) {
+        let child = state.children.remove(&cell.get_id());
+        if let Some(child) = child.filter(|_| why != SHUTDOWN) {
             tracing::error!(
-                shard,
+                ?child,
                 why,
-                "a shard failed and is started again from the store"
+                "a child failed and is started again from the store"
             );
             metrics::counter!(crate::metrics::RESTARTS).increment(1);
-            Self::start_later(&myself, state, shard);
+            Self::start_later(&myself, state, child);
         }
         Ok(())
     }
@@ -168,21 +183,36 @@ impl ShardsParent {
         &self,
         myself: &ActorRef<ParentMsg>,
         state: &mut ParentState,
-        shard: u16,
+        child: Child,
     ) -> Result<(), ActorProcessingErr> {
-        let actor = ShardActor {
-            shard,
-            around: self.around.clone(),
+        let parent = myself.get_cell();
+        let id = match child {
+            Child::Shard(shard) => {
+                let actor = ShardActor {
+                    shard,
+                    around: self.around.clone(),
+                };
+                Actor::spawn_linked(None, actor, (), parent)
+                    .await?
+                    .0
+                    .get_id()
+            }
+            Child::Desk => {
+                let desk = self.desk.clone();
+                Actor::spawn_linked(None, desk, (), parent)
+                    .await?
+                    .0
+                    .get_id()
+            }
         };
-        let (child, _) = Actor::spawn_linked(None, actor, (), myself.get_cell()).await?;
-        state.children.insert(child.get_id(), shard);
+        state.children.insert(id, child);
         Ok(())
     }
 
-    fn start_later(myself: &ActorRef<ParentMsg>, state: &mut ParentState, shard: u16) {
-        let faults = state.faults.entry(shard).or_default();
+    fn start_later(myself: &ActorRef<ParentMsg>, state: &mut ParentState, child: Child) {
+        let faults = state.faults.entry(child).or_default();
         let wait = RESTART_FIRST * 2_u32.saturating_pow((*faults).min(7));
         *faults += 1;
-        drop(myself.send_after(wait.min(RESTART_MOST), move || ParentMsg::Start(shard)));
+        drop(myself.send_after(wait.min(RESTART_MOST), move || ParentMsg::Start(child)));
     }
 }

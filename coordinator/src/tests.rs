@@ -22,6 +22,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 struct Stage {
     coordinator: Coordinator,
     bulk: Arc<MemoryStore>,
+    control: Arc<MemoryStore>,
     _folder: tempfile::TempDir,
 }
 
@@ -36,7 +37,7 @@ async fn stage(change: impl FnOnce(&mut Config)) -> Stage {
         bulk_committer: Arc::new(Committer::start(bulk.clone()).unwrap()),
         control_committer: Arc::new(Committer::start(control.clone()).unwrap()),
         bulk: bulk.clone(),
-        control,
+        control: control.clone(),
         bodies: Arc::new(BodyStore::open(folder.path()).unwrap()),
         shards: SHARDS,
     };
@@ -44,6 +45,7 @@ async fn stage(change: impl FnOnce(&mut Config)) -> Stage {
     Stage {
         coordinator: started.unwrap(),
         bulk,
+        control,
         _folder: folder,
     }
 }
@@ -183,5 +185,70 @@ async fn a_shard_that_fails_comes_back_with_its_slot_its_permit_and_its_lease() 
     for worker in stage.coordinator.fleet.fleet.list() {
         assert_eq!(worker.open_leases, 0, "the slot was counted once");
     }
+    stage.coordinator.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_desk_that_fails_comes_back_and_whoever_watches_sees_the_end() {
+    let stage = stage(|_| {}).await;
+    let id = stage
+        .start(crawl("http://a.test/"))
+        .await
+        .unwrap()
+        .session_id;
+    let watching = stage.status(&id, WITHIN);
+    let work = async {
+        stage.coordinator.sessions.desk.kill();
+        let mut orders = stage.worker(1);
+        let (lease_id, found) = tickets(&mut orders).await;
+        stage.report(lease_id, &found[0], &[]);
+        orders
+    };
+    let (status, _orders) = tokio::join!(watching, work);
+    let status = status.unwrap();
+    assert_eq!(
+        (status.state(), status.pages),
+        (SessionState::Completed, 1),
+        "{status:?}"
+    );
+    stage.coordinator.shutdown().await;
+}
+
+#[tokio::test]
+async fn two_starts_at_once_with_one_request_id_are_one_session() {
+    let stage = stage(|_| {}).await;
+    for (request, kind) in [("r1", SessionKind::Crawl), ("r2", SessionKind::Scrape)] {
+        let mut spec = crawl("http://a.test/");
+        spec.request_id = request.into();
+        spec.set_kind(kind);
+        let starts = (0..8).map(|_| stage.start(spec.clone()));
+        let started = futures::future::join_all(starts).await;
+        let ids: std::collections::BTreeSet<String> = started
+            .into_iter()
+            .map(|status| status.unwrap().session_id)
+            .collect();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+    }
+    assert_eq!(stage.coordinator.sessions.desk.running(), 2);
+    stage.coordinator.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_record_is_not_kept_does_not_run() {
+    let stage = stage(|_| {}).await;
+    stage.control.set_full(true);
+    let mut spec = crawl("http://a.test/");
+    spec.request_id = "r1".into();
+    let refused = stage.start(spec.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Aborted, "{refused:?}");
+    let gone = async {
+        while stage.coordinator.sessions.desk.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WITHIN, gone).await.unwrap();
+    stage.control.set_full(false);
+    stage.start(spec).await.unwrap();
+    assert_eq!(stage.coordinator.sessions.directory.all().len(), 1);
     stage.coordinator.shutdown().await;
 }

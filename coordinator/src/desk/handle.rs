@@ -25,7 +25,7 @@ pub(crate) type StatusSender = watch::Sender<Arc<v1::SessionStatus>>;
 #[derive(Clone)]
 pub(crate) struct DeskHandle {
     pub(super) actor: Arc<RwLock<Option<ActorRef<DeskMsg>>>>,
-    pub(super) running: Arc<RwLock<BTreeMap<SessionId, StatusReceiver>>>,
+    pub(super) running: Arc<RwLock<BTreeMap<SessionId, StatusSender>>>,
 }
 
 impl DeskHandle {
@@ -44,6 +44,14 @@ impl DeskHandle {
         }
     }
 
+    /// Makes the desk fail.
+    #[cfg(test)]
+    pub(crate) fn kill(&self) {
+        if let Some(actor) = self.actor.read().as_ref() {
+            actor.kill();
+        }
+    }
+
     /// A session's board has news.
     pub(crate) fn changed(&self, session: SessionId) {
         self.tell(DeskMsg::Changed(session));
@@ -58,18 +66,24 @@ impl DeskHandle {
     ///
     /// Whoever asks for its status from now on finds it, also before the desk has read its mail.
     pub(crate) fn begin(&self, shared: Arc<SessionShared>, status: v1::SessionStatus) {
-        let news = self.open(&shared.id, &status);
-        self.tell(DeskMsg::Begin {
-            shared,
-            status: Box::new(status),
-            news,
-        });
+        self.open(&shared.id, status);
+        self.tell(DeskMsg::Begin(shared));
     }
 
-    pub(super) fn open(&self, session: &SessionId, status: &v1::SessionStatus) -> StatusSender {
-        let (news, receiver) = watch::channel(Arc::new(status.clone()));
-        self.running.write().insert(session.clone(), receiver);
-        news
+    /// Shows a session's status; who watches it goes on watching when the desk starts anew.
+    pub(crate) fn open(&self, session: &SessionId, status: v1::SessionStatus) {
+        let (news, _) = watch::channel(Arc::new(status));
+        self.running.write().insert(session.clone(), news);
+    }
+
+    /// Where a session's status is told.
+    pub(super) fn news(&self, session: &SessionId) -> Option<StatusSender> {
+        self.running.read().get(session).cloned()
+    }
+
+    /// The session's record was not kept: it does not run.
+    pub(crate) fn abandon(&self, session: SessionId) {
+        self.tell(DeskMsg::Abandon(session));
     }
 
     /// The session is stored: its seeds may go out.
@@ -79,7 +93,10 @@ impl DeskHandle {
 
     /// How a running session stands.
     pub(crate) fn status(&self, session: &SessionId) -> Option<StatusReceiver> {
-        self.running.read().get(session).cloned()
+        self.running
+            .read()
+            .get(session)
+            .map(StatusSender::subscribe)
     }
 
     /// How many sessions run.

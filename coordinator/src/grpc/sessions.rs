@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use super::requests::Requests;
 use super::spec::checked;
 use crate::catalog::Catalog;
 use crate::desk::{DeskHandle, StatusReceiver};
@@ -33,6 +34,7 @@ pub(crate) struct SessionDoor {
     pub(crate) fleet: Fleet,
     pub(crate) allow_ignore_robots: bool,
     pub(crate) max_running: usize,
+    pub(crate) requests: Requests,
     pub(crate) started: Timestamp,
 }
 
@@ -51,7 +53,22 @@ impl SessionDoor {
     ) -> Result<(SessionId, StatusReceiver), Refusal> {
         let spec = spec.ok_or_else(|| Refusal::argument("spec", "`spec` is missing"))?;
         let (spec, scope) = checked(spec, self.allow_ignore_robots)?;
-        if !spec.request_id.is_empty()
+        let mut turn = None;
+        if !spec.request_id.is_empty() {
+            let mine = self.requests.turn(&spec.owner, &spec.request_id);
+            let late = |_| {
+                Refusal::new(
+                    ErrorCode::Timeout,
+                    "this request_id is being started; try again",
+                )
+            };
+            turn = Some(
+                tokio::time::timeout(KEEP_WITHIN, mine)
+                    .await
+                    .map_err(late)?,
+            );
+        }
+        if turn.is_some()
             && let Some(id) = self.catalog.by_request(&spec.owner, &spec.request_id)?
         {
             let status = self.catalog.record(&id, &spec.owner)?;
@@ -66,15 +83,7 @@ impl SessionDoor {
         }
         let id = SessionId::random();
         let now = self.clock.now();
-        let mut status = v1::SessionStatus {
-            session_id: id.to_string(),
-            kind: spec.kind,
-            started_at_millis: now.as_millis(),
-            updated_at_millis: now.as_millis(),
-            spec: Some(spec.clone()),
-            ..v1::SessionStatus::default()
-        };
-        status.set_state(SessionState::Running);
+        let status = first_status(&id, &spec, now);
         let is_scrape = spec.kind() == SessionKind::Scrape;
         let shared = SessionShared::new(
             id.clone(),
@@ -88,7 +97,18 @@ impl SessionDoor {
         self.directory.insert(shared.clone());
         let (done, kept) = oneshot::channel();
         self.desk.begin(shared, status.clone());
-        let when_kept = move |result| drop(done.send(result));
+        let desk = self.desk.clone();
+        let session = id.clone();
+        let when_kept = move |result: Result<(), Refusal>| {
+            if result.is_err() {
+                desk.abandon(session);
+            }
+            // The next start with this request id finds the record now.
+            drop(turn);
+            if done.send(result).is_err() {
+                tracing::trace!("nobody waits for the record");
+            }
+        };
         self.catalog.keep(&id, &status, Box::new(when_kept));
         if is_scrape {
             // Its record reaches the system before its page does: both pass the same committer in this order.
@@ -145,6 +165,19 @@ impl SessionDoor {
         }
         receiver.borrow().as_ref().clone()
     }
+}
+
+fn first_status(id: &SessionId, spec: &v1::SessionSpec, now: Timestamp) -> v1::SessionStatus {
+    let mut status = v1::SessionStatus {
+        session_id: id.to_string(),
+        kind: spec.kind,
+        started_at_millis: now.as_millis(),
+        updated_at_millis: now.as_millis(),
+        spec: Some(spec.clone()),
+        ..v1::SessionStatus::default()
+    };
+    status.set_state(SessionState::Running);
+    status
 }
 
 fn has_ended(status: &v1::SessionStatus) -> bool {
