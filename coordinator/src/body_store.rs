@@ -5,12 +5,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Place;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
-use proto::Digest;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
+use proto::{Digest, Timestamp};
+
+/// A body is put before the page that names it is reported; it stays this long without a name.
+pub const UNNAMED_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// Why a body is not kept or not to be had.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +51,9 @@ impl BodyStore {
         })
     }
 
-    /// Keeps a body. One that is there already is not written again.
-    pub async fn put(&self, digest: Digest, body: Bytes) -> Result<(), BodyError> {
+    /// Keeps a body. One that is there already is written again only when it is old, so that whoever is about to
+    /// name it has all of [`UNNAMED_FOR`] to do so before it may be removed.
+    pub async fn put(&self, digest: Digest, body: Bytes, now: Timestamp) -> Result<(), BodyError> {
         if Digest::of(&body) != digest {
             return Err(BodyError::Mismatch {
                 digest,
@@ -57,7 +62,10 @@ impl BodyStore {
         }
         let place = place(&digest);
         // A body of another size under this name is what a power cut left; it is written again.
-        if self.size(&digest).await? == Some(body.len() as u64) {
+        if let Some(found) = self.find(&digest).await?
+            && found.size == body.len() as u64
+            && age(&found, now) < UNNAMED_FOR / 2
+        {
             return Ok(());
         }
         self.objects
@@ -103,11 +111,26 @@ impl BodyStore {
 
     /// How many bytes a body has.
     pub async fn size(&self, digest: &Digest) -> Result<Option<u64>, BodyError> {
+        Ok(self.find(digest).await?.map(|found| found.size))
+    }
+
+    async fn find(&self, digest: &Digest) -> Result<Option<ObjectMeta>, BodyError> {
         match self.objects.head(&place(digest)).await {
-            Ok(found) => Ok(Some(found.size)),
+            Ok(found) => Ok(Some(found)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes a body that no session names, unless it was put lately; answers whether it is gone.
+    pub async fn remove_old(&self, digest: &Digest, now: Timestamp) -> Result<bool, BodyError> {
+        if let Some(found) = self.find(digest).await? {
+            if age(&found, now) < UNNAMED_FOR {
+                return Ok(false);
+            }
+            self.remove(digest).await?;
+        }
+        Ok(true)
     }
 
     /// Removes a body, if it is there.
@@ -119,6 +142,12 @@ impl BodyStore {
     }
 }
 
+/// How long ago a body was put.
+fn age(found: &ObjectMeta, now: Timestamp) -> Duration {
+    let put = u64::try_from(found.last_modified.timestamp_millis()).unwrap_or(0);
+    now.since(Timestamp::from_millis(put))
+}
+
 fn place(digest: &Digest) -> Place {
     let name = digest.hex();
     Place::from_iter([&name[..2], &name[2..4], &name])
@@ -127,9 +156,9 @@ fn place(digest: &Digest) -> Place {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use proto::Digest;
+    use proto::{Clock, Digest, Timestamp};
 
-    use super::{BodyError, BodyStore};
+    use super::{BodyError, BodyStore, UNNAMED_FOR};
 
     #[tokio::test]
     async fn a_body_reads_back_whole_and_in_pieces() {
@@ -139,7 +168,10 @@ mod tests {
         let digest = Digest::of(&body);
         assert_eq!(bodies.get(&digest).await.unwrap(), None);
         for _ in 0..2 {
-            bodies.put(digest, body.clone()).await.unwrap();
+            bodies
+                .put(digest, body.clone(), Timestamp::default())
+                .await
+                .unwrap();
         }
         assert_eq!(bodies.get(&digest).await.unwrap(), Some(body.clone()));
         let piece = bodies.read(&digest, 5, 5).await.unwrap().unwrap();
@@ -159,7 +191,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let bodies = BodyStore::open(folder.path()).unwrap();
         let digest = Digest::of(b"one");
-        let refused = bodies.put(digest, Bytes::from_static(b"other")).await;
+        let refused = bodies
+            .put(digest, Bytes::from_static(b"other"), Timestamp::default())
+            .await;
         assert!(matches!(refused, Err(BodyError::Mismatch { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_put_lately_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let bodies = BodyStore::open(folder.path()).unwrap();
+        let body = Bytes::from_static(b"a page");
+        let digest = Digest::of(&body);
+        let now = Clock::start().now();
+        bodies.put(digest, body, now).await.unwrap();
+        assert!(!bodies.remove_old(&digest, now).await.unwrap());
+        assert!(bodies.size(&digest).await.unwrap().is_some());
+        let later = now + UNNAMED_FOR * 2;
+        assert!(bodies.remove_old(&digest, later).await.unwrap());
+        assert_eq!(bodies.size(&digest).await.unwrap(), None);
+        assert!(bodies.remove_old(&digest, later).await.unwrap());
     }
 }

@@ -24,6 +24,9 @@ use crate::store::{Ack, Batch, Store, StoreError, Table};
 /// Rows that one ledger call looks at, at most.
 const LOOKS: usize = 20_000;
 
+/// Records that are read at once.
+const RECORDS: usize = 64;
+
 /// What to do once a record is kept, or not.
 pub(crate) type WhenKept = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 
@@ -117,15 +120,22 @@ impl Catalog {
     pub(crate) fn unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
         let mut found = Vec::new();
         for store in [&self.control, &self.bulk] {
-            for (key, value) in store.scan(Table::Sessions, &[], None, usize::MAX)? {
-                let status: v1::SessionStatus = decode(Table::Sessions, &value)?;
-                let Ok(id) = <[u8; 16]>::try_from(key.as_ref()) else {
-                    continue;
+            let mut after: Option<bytes::Bytes> = None;
+            loop {
+                let rows = store.scan(Table::Sessions, &[], after.as_deref(), RECORDS)?;
+                let Some((last, _)) = rows.last() else {
+                    break;
                 };
-                if status.ended_at_millis == 0 {
-                    let id = SessionId::from_bytes(id);
-                    let before = self.delivered(&id)?;
-                    found.push((id, status, before));
+                after = Some(last.clone());
+                for (key, value) in rows {
+                    let status: v1::SessionStatus = decode(Table::Sessions, &value)?;
+                    if let Ok(id) = <[u8; 16]>::try_from(key.as_ref())
+                        && status.ended_at_millis == 0
+                    {
+                        let id = SessionId::from_bytes(id);
+                        let before = self.delivered(&id)?;
+                        found.push((id, status, before));
+                    }
                 }
             }
         }

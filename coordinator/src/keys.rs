@@ -120,6 +120,13 @@ pub(crate) fn digest(shard: u16, session: &SessionId, digest: &[u8]) -> Vec<u8> 
     key
 }
 
+/// `digest, session`: a session names a body.
+pub(crate) fn body(digest: &[u8], session: &SessionId) -> Vec<u8> {
+    let mut key = digest.to_vec();
+    key.extend_from_slice(session.as_bytes());
+    key
+}
+
 /// `URL hash, time, session`: a snapshot; newest first.
 pub(crate) fn snapshot(url_hash: &str, millis: u64, session: &SessionId) -> Vec<u8> {
     let mut key = url_hash.as_bytes().to_vec();

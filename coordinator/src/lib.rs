@@ -12,6 +12,7 @@ use proto::v1::fleet_server::FleetServer;
 use proto::v1::sessions_server::SessionsServer;
 use proto::{Clock, CompiledScope, CrawlUrl, MAX_MESSAGE_BYTES};
 use ractor::{Actor, ActorRef};
+use tokio::task::AbortHandle;
 use tonic::service::Routes;
 
 pub mod body_store;
@@ -29,6 +30,7 @@ mod shard;
 mod shards;
 mod slice;
 pub mod store;
+mod sweep;
 
 pub use config::{Config, StartError};
 pub use metrics::describe_metrics;
@@ -47,6 +49,7 @@ use crate::store::committer::Committer;
 use crate::store::fjall::FjallStore;
 use crate::store::sled::SledStore;
 use crate::store::{Ack, Batch, Store, Table};
+use crate::sweep::Sweeper;
 
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 const SHARD_COUNT: &[u8] = b"shards";
@@ -56,6 +59,7 @@ pub struct Coordinator {
     sessions: SessionDoor,
     fleet: FleetDoor,
     parent: ActorRef<ParentMsg>,
+    sweep: AbortHandle,
     committers: [Arc<Committer>; 2],
     is_ready: AtomicBool,
 }
@@ -116,7 +120,13 @@ impl Coordinator {
             catalog.bulk_committer.clone(),
             catalog.control_committer.clone(),
         ];
+        let sweeper = Sweeper {
+            clock,
+            catalog: catalog.clone(),
+        };
+        let sweep = tokio::spawn(sweeper.run()).abort_handle();
         Ok(Self {
+            sweep,
             fleet: FleetDoor {
                 clock,
                 fleet: fleet.clone(),
@@ -162,6 +172,7 @@ impl Coordinator {
     /// Stops the actors and flushes the stores; sessions go on at the next start.
     pub async fn shutdown(&self) {
         self.is_ready.store(false, Ordering::Release);
+        self.sweep.abort();
         let stop = Some(SHUTDOWN.to_owned());
         self.parent
             .stop_children_and_wait(stop.clone(), Some(STOP_WITHIN))

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// Points on the ring for a member of weight one.
 const POINTS: usize = 160;
 /// Largest weight of a member.
-const MAX_WEIGHT: u32 = 100;
+pub const MAX_WEIGHT: u32 = 100;
 
 /// Why a ring cannot be built.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -33,8 +33,8 @@ pub enum Table {
     Links,
     /// shard, destination shard, sequence: admissions on their way to another shard.
     Outbox,
-    /// shard, source shard: the last sequence that was applied.
-    Inbox,
+    /// body digest, session: which sessions name a body.
+    Bodies,
     /// shard, session, content digest: who holds the claim.
     Claims,
     /// shard, session: counters of that session at that shard.
@@ -62,7 +62,7 @@ impl Table {
         Self::Manifest,
         Self::Links,
         Self::Outbox,
-        Self::Inbox,
+        Self::Bodies,
         Self::Claims,
         Self::Counters,
         Self::Snapshots,
@@ -83,7 +83,7 @@ impl Table {
             Self::Manifest => "manifest",
             Self::Links => "links",
             Self::Outbox => "outbox",
-            Self::Inbox => "inbox",
+            Self::Bodies => "bodies",
             Self::Claims => "claims",
             Self::Counters => "counters",
             Self::Snapshots => "snapshots",

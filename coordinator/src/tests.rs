@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proto::v1::sessions_server::Sessions as _;
 use proto::v1::{self, SessionKind, SessionState, order, outcome};
-use proto::{Clock, Digest};
+use proto::{Clock, Digest, SessionId, Timestamp};
 use tokio::sync::mpsc;
 use tonic::{Request, Status};
 
@@ -14,6 +14,8 @@ use crate::catalog::Catalog;
 use crate::shard::actor::ShardMsg;
 use crate::store::committer::Committer;
 use crate::store::memory::MemoryStore;
+use crate::store::{Store as _, Table};
+use crate::sweep::Sweeper;
 use crate::{Config, Coordinator};
 
 const SHARDS: u16 = 4;
@@ -68,6 +70,10 @@ impl Stage {
     }
 
     fn report(&self, lease_id: u64, ticket: &v1::Ticket, links: &[&str]) {
+        self.report_page(lease_id, ticket, links, v1::Page::default());
+    }
+
+    fn report_page(&self, lease_id: u64, ticket: &v1::Ticket, links: &[&str], page: v1::Page) {
         let links = links.iter().map(|url| v1::Link {
             url: (*url).to_owned(),
             ..v1::Link::default()
@@ -79,7 +85,7 @@ impl Stage {
             session_id: ticket.session_id.clone(),
             url: ticket.url.clone(),
             result: Some(outcome::Result::Captured(v1::Captured {
-                page: Some(v1::Page::default()),
+                page: Some(page),
                 links: links.collect(),
                 content_digest: digest.into(),
                 ..v1::Captured::default()
@@ -250,5 +256,89 @@ async fn a_session_whose_record_is_not_kept_does_not_run() {
     stage.control.set_full(false);
     stage.start(spec).await.unwrap();
     assert_eq!(stage.coordinator.sessions.directory.all().len(), 1);
+    stage.coordinator.shutdown().await;
+}
+
+/// Rows that name a session, of every table.
+fn rows_of(stage: &Stage, id: &str) -> Vec<Table> {
+    let id: SessionId = id.parse().unwrap();
+    let mut found = Vec::new();
+    for store in [&stage.bulk, &stage.control] {
+        for table in Table::ALL {
+            let rows = store.scan(table, &[], None, usize::MAX).unwrap();
+            let names = |bytes: &[u8]| bytes.windows(16).any(|part| part == id.as_bytes());
+            found.extend(
+                rows.iter()
+                    .filter(|(key, value)| names(key) || names(value))
+                    .map(|_| table),
+            );
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn an_expired_session_leaves_nothing_but_the_bodies_that_another_names() {
+    let stage = stage(|_| {}).await;
+    let mut orders = stage.worker(4);
+    let shared = bytes::Bytes::from_static(b"shared");
+    let catalog = stage.coordinator.sessions.catalog.clone();
+    let now = stage.coordinator.fleet.clock.now();
+    let mut ended = Vec::new();
+    for own in ["one", "two"] {
+        let own = bytes::Bytes::from_static(own.as_bytes());
+        let mut parts = Vec::new();
+        for body in [&shared, &own] {
+            let digest = Digest::of(body);
+            catalog.bodies.put(digest, body.clone(), now).await.unwrap();
+            parts.push(v1::Part {
+                digest: digest.as_bytes().to_vec().into(),
+                ..v1::Part::default()
+            });
+        }
+        let mut spec = crawl("http://a.test/");
+        spec.request_id = format!("{own:?}");
+        let id = stage.start(spec).await.unwrap().session_id;
+        let (lease_id, found) = tickets(&mut orders).await;
+        let page = v1::Page {
+            parts,
+            ..v1::Page::default()
+        };
+        stage.report_page(lease_id, &found[0], &[], page);
+        let status = stage.status(&id, WITHIN).await.unwrap();
+        assert_eq!(status.state(), SessionState::Completed, "{status:?}");
+        ended.push(status);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let sweeper = Sweeper {
+        clock: stage.coordinator.fleet.clock,
+        catalog: catalog.clone(),
+    };
+    let size = async |body: &'static [u8]| catalog.bodies.size(&Digest::of(body)).await.unwrap();
+
+    let first = Timestamp::from_millis(ended[0].expires_at_millis);
+    assert_eq!(
+        sweeper
+            .sweep(first - Duration::from_millis(1))
+            .await
+            .unwrap(),
+        0
+    );
+    assert!(!rows_of(&stage, &ended[0].session_id).is_empty());
+    assert_eq!(sweeper.sweep(first).await.unwrap(), 1);
+    assert_eq!(rows_of(&stage, &ended[0].session_id), []);
+    assert!(
+        stage
+            .status(&ended[0].session_id, Duration::ZERO)
+            .await
+            .is_err()
+    );
+    assert_eq!(size(b"one").await, None);
+    assert!(size(b"shared").await.is_some() && size(b"two").await.is_some());
+
+    let second = Timestamp::from_millis(ended[1].expires_at_millis);
+    assert_eq!(sweeper.sweep(second).await.unwrap(), 1);
+    assert_eq!(rows_of(&stage, &ended[1].session_id), []);
+    assert_eq!((size(b"shared").await, size(b"two").await), (None, None));
     stage.coordinator.shutdown().await;
 }

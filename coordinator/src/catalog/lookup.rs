@@ -86,12 +86,12 @@ impl Catalog {
         found.map_err(|error| Refusal::new(ErrorCode::StoreFailed, error))
     }
 
-    /// A body that a session's manifest names.
+    /// A body that a session's manifest names, and its size.
     pub(crate) async fn body_of(
         &self,
         id: &SessionId,
         digest: &[u8],
-    ) -> Result<bytes::Bytes, Refusal> {
+    ) -> Result<(Digest, u64), Refusal> {
         let none = || {
             Refusal::new(
                 ErrorCode::NotFound,
@@ -104,7 +104,10 @@ impl Catalog {
         named
             .map_err(|error| store_failed(&error))?
             .ok_or_else(none)?;
-        self.body(digest).await?.ok_or_else(none)
+        let digest = Digest::try_from(digest).map_err(|_| none())?;
+        let size = self.bodies.size(&digest).await;
+        let size = size.map_err(|error| Refusal::new(ErrorCode::StoreFailed, error))?;
+        Ok((digest, size.ok_or_else(none)?))
     }
 
     /// Snapshots of a URL that belong to the owner, newest first; one where a time is given.

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::body_store::BodyStore;
 use crate::fleet::{Fleet, ORDERS};
+use crate::ring::MAX_WEIGHT;
 use crate::shard::actor::ShardMsg;
 use crate::shards::Mailroom;
 
@@ -54,6 +55,13 @@ impl FleetDoor {
                 "worker_id",
                 "`worker_id` must have 1 to 200 bytes",
             ));
+        }
+        if hello.weight > MAX_WEIGHT {
+            let why = format!(
+                "`weight` is {}; at most {MAX_WEIGHT} is taken",
+                hello.weight
+            );
+            return Err(Refusal::argument("weight", why));
         }
         if self
             .token
@@ -170,7 +178,10 @@ impl FleetDoor {
                 "the body is shorter than its header says",
             ));
         }
-        let kept = self.bodies.put(digest, body.freeze()).await;
+        let kept = self
+            .bodies
+            .put(digest, body.freeze(), self.clock.now())
+            .await;
         kept.map_err(|error| Refusal::new(ErrorCode::StoreFailed, error))?;
         Ok(1)
     }

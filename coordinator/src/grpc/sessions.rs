@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures::Stream;
 use proto::v1::{self, SessionKind, SessionState, UrlState};
-use proto::{BODY_FRAME_BYTES, Clock, ErrorCode, Refusal, SessionId, Timestamp};
+use proto::{BODY_FRAME_BYTES, Clock, Digest, ErrorCode, Refusal, SessionId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::requests::Requests;
 use super::spec::checked;
+use crate::body_store::BodyStore;
 use crate::catalog::Catalog;
 use crate::desk::{DeskHandle, StatusReceiver};
 use crate::fleet::Fleet;
@@ -23,6 +24,9 @@ const KEEP_WITHIN: Duration = Duration::from_secs(10);
 const CONTROL_WITHIN: Duration = Duration::from_secs(3);
 const MAX_WAIT: Duration = Duration::from_secs(300);
 const WATCH_EVERY: Duration = Duration::from_millis(100);
+
+/// Bytes of a body in one frame.
+const FRAME: u64 = BODY_FRAME_BYTES as u64;
 
 /// The door.
 #[derive(Clone)]
@@ -164,6 +168,29 @@ impl SessionDoor {
             tracing::trace!("the wait is over before the session");
         }
         receiver.borrow().as_ref().clone()
+    }
+}
+
+/// One piece of a body.
+async fn frame(
+    bodies: &BodyStore,
+    digest: &Digest,
+    offset: u64,
+    length: u64,
+) -> Result<bytes::Bytes, Status> {
+    let found = bodies.read(digest, offset, length).await;
+    let found = found.map_err(|error| Refusal::new(ErrorCode::StoreFailed, error))?;
+    let gone = || {
+        Refusal::new(
+            ErrorCode::NotFound,
+            "the body is gone; its session has expired",
+        )
+    };
+    let chunk = found.ok_or_else(gone)?;
+    if u64::try_from(chunk.len()).ok() == Some(length) {
+        Ok(chunk)
+    } else {
+        Err(Refusal::new(ErrorCode::StoreFailed, "the body is shorter than it was").into())
     }
 }
 
@@ -363,27 +390,30 @@ impl v1::sessions_server::Sessions for SessionDoor {
     ) -> Result<Response<Self::BodyStream>, Status> {
         let given = request.into_inner();
         let (id, _) = self.session(&given.session_id, &given.owner)?;
-        let whole = self.catalog.body_of(&id, &given.digest).await?;
-        let size = u64::try_from(whole.len()).unwrap_or(u64::MAX);
-        let start = usize::try_from(given.offset.min(size)).unwrap_or(usize::MAX);
-        let rest = whole.slice(start.min(whole.len())..);
-        let length = match given.length {
-            0 => rest.len(),
-            length => usize::try_from(length)
-                .unwrap_or(usize::MAX)
-                .min(rest.len()),
+        let (digest, size) = self.catalog.body_of(&id, &given.digest).await?;
+        let start = given.offset.min(size);
+        let end = match given.length {
+            0 => size,
+            length => start.saturating_add(length).min(size),
         };
-        let wanted = rest.slice(..length);
-        let count = length.div_ceil(BODY_FRAME_BYTES).max(1);
-        let frames = (0..count).map(move |at| {
-            let from = at * BODY_FRAME_BYTES;
-            let chunk = wanted.slice(from..(from + BODY_FRAME_BYTES).min(wanted.len()));
-            Ok(v1::BodyFrame {
-                chunk,
-                size: if at == 0 { size } else { 0 },
-            })
+        let bodies = self.catalog.bodies.clone();
+        // The reader pulls: a frame is read from the store when the one before is on its way.
+        let frames = futures::stream::unfold(Some(start), move |at| {
+            let bodies = bodies.clone();
+            async move {
+                let at = at?;
+                let length = FRAME.min(end - at);
+                let frame = frame(&bodies, &digest, at, length)
+                    .await
+                    .map(|chunk| v1::BodyFrame {
+                        chunk,
+                        size: if at == start { size } else { 0 },
+                    });
+                let next = (frame.is_ok() && at + length < end).then_some(at + length);
+                Some((frame, next))
+            }
         });
-        Ok(Response::new(Box::pin(futures::stream::iter(frames))))
+        Ok(Response::new(Box::pin(frames)))
     }
 
     async fn cluster(

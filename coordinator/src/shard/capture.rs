@@ -111,6 +111,8 @@ impl ShardCore {
         for part in &page.parts {
             let key = keys::digest(keys::COMMON, id, &part.digest);
             self.slice.put_bytes(Table::Claims, key, bytes.clone());
+            let key = keys::body(&part.digest, id);
+            self.slice.put_bytes(Table::Bodies, key, Vec::new());
         }
         if let Ok(url) = CrawlUrl::parse(url) {
             let row = SnapshotRow {

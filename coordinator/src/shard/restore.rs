@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
 use proto::v1::UrlState;
 use proto::{HostKey, SessionId, Timestamp};
 
@@ -11,6 +12,9 @@ use crate::keys::{self};
 use crate::records::{CountersRow, LeaseRow};
 use crate::slice::decode;
 use crate::store::{StoreError, Table};
+
+/// Rows that are read at once.
+const ROWS: usize = 256;
 
 impl ShardCore {
     /// Rebuilds what memory has to hold: open leases, hosts with URLs, mail on its way.
@@ -40,39 +44,51 @@ impl ShardCore {
     }
 
     fn restore_leases(&mut self) -> Result<(), StoreError> {
-        let rows = self
-            .slice
-            .scan(Table::Leases, &keys::of_shard(self.shard), None, usize::MAX)?;
-        for (key, value) in rows {
-            let row: LeaseRow = decode(Table::Leases, &value)?;
-            let Ok(host) = HostKey::parse(&row.host) else {
-                self.slice.delete(Table::Leases, key.to_vec());
-                continue;
+        let prefix = keys::of_shard(self.shard);
+        let mut after: Option<Bytes> = None;
+        loop {
+            let rows = self
+                .slice
+                .scan(Table::Leases, &prefix, after.as_deref(), ROWS)?;
+            let Some((last, _)) = rows.last() else {
+                return Ok(());
             };
-            let mut lease = LeaseHere {
-                expires: Timestamp::from_millis(row.expires),
-                host: host.clone(),
-                tickets: BTreeMap::new(),
-                recalled: BTreeSet::new(),
-                sessions: BTreeSet::new(),
-                row,
-            };
-            for ticket in lease.row.tickets.clone() {
-                self.restore_ticket(&mut lease, &ticket)?;
+            after = Some(last.clone());
+            for (key, value) in rows {
+                self.restore_lease(&key, &value)?;
             }
-            let boot = self.boot;
-            let least = self.policy.min_interval;
-            let here = self.host(&host)?;
-            here.lease = Some(lease.row.lease_id);
-            if here.row.back_off == 0 {
-                // The row's clock lies past the lease's end. Where the worker ends the lease itself that is too late,
-                // and where it does not, the loss of the lease moves the clock there again.
-                here.clock = boot + Duration::from_millis(lease.row.interval).max(least);
-            }
-            *self.domains.entry(host.domain()).or_default() += 1;
-            self.fleet.note_open(&lease.row.worker, self.shard);
-            self.leases.insert(lease.row.lease_id, lease);
         }
+    }
+
+    fn restore_lease(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let row: LeaseRow = decode(Table::Leases, value)?;
+        let Ok(host) = HostKey::parse(&row.host) else {
+            self.slice.delete(Table::Leases, key.to_vec());
+            return Ok(());
+        };
+        let mut lease = LeaseHere {
+            expires: Timestamp::from_millis(row.expires),
+            host: host.clone(),
+            tickets: BTreeMap::new(),
+            recalled: BTreeSet::new(),
+            sessions: BTreeSet::new(),
+            row,
+        };
+        for ticket in lease.row.tickets.clone() {
+            self.restore_ticket(&mut lease, &ticket)?;
+        }
+        let boot = self.boot;
+        let least = self.policy.min_interval;
+        let here = self.host(&host)?;
+        here.lease = Some(lease.row.lease_id);
+        if here.row.back_off == 0 {
+            // The row's clock lies past the lease's end. Where the worker ends the lease itself that is too late,
+            // and where it does not, the loss of the lease moves the clock there again.
+            here.clock = boot + Duration::from_millis(lease.row.interval).max(least);
+        }
+        *self.domains.entry(host.domain()).or_default() += 1;
+        self.fleet.note_open(&lease.row.worker, self.shard);
+        self.leases.insert(lease.row.lease_id, lease);
         Ok(())
     }
 
