@@ -52,6 +52,8 @@ async fn stage(change: impl FnOnce(&mut Config)) -> Stage {
     }
 }
 
+/// A lease: its number and its epoch.
+type Held = (u64, u64);
 type Orders = mpsc::Receiver<Result<v1::Order, Status>>;
 
 impl Stage {
@@ -69,19 +71,20 @@ impl Stage {
         orders
     }
 
-    fn report(&self, lease_id: u64, ticket: &v1::Ticket, links: &[&str]) {
-        self.report_page(lease_id, ticket, links, v1::Page::default());
+    fn report(&self, lease: Held, ticket: &v1::Ticket, links: &[&str]) {
+        self.report_page(lease, ticket, links, v1::Page::default());
     }
 
-    fn report_page(&self, lease_id: u64, ticket: &v1::Ticket, links: &[&str], page: v1::Page) {
+    fn report_page(&self, lease: Held, ticket: &v1::Ticket, links: &[&str], page: v1::Page) {
         let links = links.iter().map(|url| v1::Link {
             url: (*url).to_owned(),
             ..v1::Link::default()
         });
         let digest = Digest::of(ticket.url.as_bytes()).as_bytes().to_vec();
         let outcome = v1::Outcome {
-            lease_id,
+            lease_id: lease.0,
             ticket_id: ticket.ticket_id,
+            epoch: lease.1,
             session_id: ticket.session_id.clone(),
             url: ticket.url.clone(),
             result: Some(outcome::Result::Captured(v1::Captured {
@@ -92,7 +95,7 @@ impl Stage {
             })),
             ..v1::Outcome::default()
         };
-        let shard = u16::try_from(lease_id & 0xffff).unwrap();
+        let shard = u16::try_from(lease.0 & 0xffff).unwrap();
         let message = ShardMsg::Outcome {
             worker: "w".into(),
             outcome: Box::new(outcome),
@@ -131,13 +134,11 @@ fn crawl(seed: &str) -> v1::SessionSpec {
 }
 
 /// The next tickets that go out, with their lease.
-async fn tickets(orders: &mut Orders) -> (u64, Vec<v1::Ticket>) {
+async fn tickets(orders: &mut Orders) -> (Held, Vec<v1::Ticket>) {
     loop {
         let order = tokio::time::timeout(WITHIN, orders.recv()).await;
-        match order.unwrap().unwrap().unwrap().order {
-            Some(order::Order::Lease(lease)) => return (lease.lease_id, lease.tickets),
-            Some(order::Order::Extend(extend)) => return (extend.lease_id, extend.tickets),
-            _ => {}
+        if let Some(order::Order::Lease(lease)) = order.unwrap().unwrap().unwrap().order {
+            return ((lease.lease_id, lease.epoch), lease.tickets);
         }
     }
 }
@@ -153,13 +154,13 @@ async fn a_shard_that_fails_comes_back_with_its_slot_its_permit_and_its_lease() 
         ..v1::Budget::default()
     });
     let id = stage.start(spec).await.unwrap().session_id;
-    let (lease_id, first) = tickets(&mut orders).await;
+    let (lease, first) = tickets(&mut orders).await;
     let found = ["http://a.test/1", "http://a.test/2", "http://a.test/3"];
 
     // The page is captured in memory only: its batch fails, and the shard with it.
     stage.bulk.set_full(true);
-    stage.report(lease_id, &first[0], &found);
-    let shard = u16::try_from(lease_id & 0xffff).unwrap();
+    stage.report(lease, &first[0], &found);
+    let shard = u16::try_from(lease.0 & 0xffff).unwrap();
     let mailroom = &stage.coordinator.fleet.mailroom;
     let fell = async {
         while mailroom.is_home(shard) {
@@ -172,13 +173,13 @@ async fn a_shard_that_fails_comes_back_with_its_slot_its_permit_and_its_lease() 
     // A worker repeats what nobody confirmed; the first tellings may find nobody at home.
     let mut done = 0;
     while done < 3 {
-        stage.report(lease_id, &first[0], &found);
+        stage.report(lease, &first[0], &found);
         let next = tokio::time::timeout(Duration::from_millis(100), tickets(&mut orders)).await;
-        let Ok((lease_id, next)) = next else {
+        let Ok((lease, next)) = next else {
             continue;
         };
         for ticket in next {
-            stage.report(lease_id, &ticket, &[]);
+            stage.report(lease, &ticket, &[]);
             done += 1;
         }
         if done == 2 {
@@ -206,8 +207,8 @@ async fn a_desk_that_fails_comes_back_and_whoever_watches_sees_the_end() {
     let work = async {
         stage.coordinator.sessions.desk.kill();
         let mut orders = stage.worker(1);
-        let (lease_id, found) = tickets(&mut orders).await;
-        stage.report(lease_id, &found[0], &[]);
+        let (lease, found) = tickets(&mut orders).await;
+        stage.report(lease, &found[0], &[]);
         orders
     };
     let (status, _orders) = tokio::join!(watching, work);
@@ -299,12 +300,12 @@ async fn an_expired_session_leaves_nothing_but_the_bodies_that_another_names() {
         let mut spec = crawl("http://a.test/");
         spec.request_id = format!("{own:?}");
         let id = stage.start(spec).await.unwrap().session_id;
-        let (lease_id, found) = tickets(&mut orders).await;
+        let (lease, found) = tickets(&mut orders).await;
         let page = v1::Page {
             parts,
             ..v1::Page::default()
         };
-        stage.report_page(lease_id, &found[0], &[], page);
+        stage.report_page(lease, &found[0], &[], page);
         let status = stage.status(&id, WITHIN).await.unwrap();
         assert_eq!(status.state(), SessionState::Completed, "{status:?}");
         ended.push(status);

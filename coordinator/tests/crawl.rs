@@ -133,10 +133,17 @@ async fn worker(channel: Channel, id: &str, web: Web, mute: bool) -> (Visits, Jo
     let visits = Visits::default();
     let seen = visits.clone();
     let task = tokio::spawn(async move {
+        let mut epochs = BTreeMap::new();
         while let Ok(Some(order)) = orders.message().await {
             let (lease_id, epoch, tickets) = match order.order {
-                Some(order::Order::Lease(lease)) => (lease.lease_id, lease.epoch, lease.tickets),
-                Some(order::Order::Extend(extend)) => (extend.lease_id, 0, extend.tickets),
+                Some(order::Order::Lease(lease)) => {
+                    epochs.insert(lease.lease_id, lease.epoch);
+                    (lease.lease_id, lease.epoch, lease.tickets)
+                }
+                Some(order::Order::Extend(extend)) => {
+                    let epoch = epochs.get(&extend.lease_id).copied().unwrap_or(0);
+                    (extend.lease_id, epoch, extend.tickets)
+                }
                 _ => continue,
             };
             for ticket in tickets {

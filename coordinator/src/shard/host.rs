@@ -82,6 +82,55 @@ impl ShardCore {
         }
     }
 
+    /// What a report says of its host when the lease is over, or when it comes again: the request did start and the
+    /// push-back was meant, but a repetition makes neither of them more.
+    pub(super) fn late_facts(
+        &mut self,
+        now: Timestamp,
+        given: &v1::Outcome,
+    ) -> Result<(), StoreError> {
+        let Some(facts) = given.host.as_ref().filter(|facts| facts.has_started) else {
+            return Ok(());
+        };
+        let Ok(key) = CrawlUrl::parse(&given.url).map(|url| url.host_key()) else {
+            return Ok(());
+        };
+        if self.shard_of(&key) != self.shard {
+            return Ok(());
+        }
+        let delay = self.interval(&key, 0);
+        let host = self.host(&key)?;
+        let start = now - Duration::from_millis(facts.since_start_millis);
+        host.clock = host.clock.max(start + delay);
+        if facts.pushed_back {
+            host.row.back_off = host.row.back_off.max(FIRST_BACK_OFF);
+            let wait = match facts.retry_after_millis {
+                0 => host.row.back_off,
+                asked => asked.min(DAY),
+            };
+            host.clock = host.clock.max(now + Duration::from_millis(wait));
+        }
+        let (clock, lease_id) = (host.clock, host.lease);
+        let holder = lease_id.and_then(|id| self.leases.get(&id));
+        let holder = holder.map(|lease| (lease.row.lease_id, lease.row.worker.clone()));
+        match holder {
+            Some((lease_id, worker)) if facts.pushed_back => {
+                let revoke = v1::Revoke {
+                    lease_id,
+                    session_id: String::new(),
+                };
+                self.send(worker, order::Order::Revoke(revoke), None);
+            }
+            Some(_) => {}
+            None => {
+                self.write_host(now, &key, clock);
+                self.schedule(&key);
+                self.evict(&key);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a fresh answer about a host's robots.txt.
     pub(super) fn robots(
         &mut self,

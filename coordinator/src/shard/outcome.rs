@@ -28,11 +28,13 @@ impl ShardCore {
         let mut is_stranger = false;
         if let Some(lease) = lease {
             is_stranger = lease.row.worker != worker;
-            if !is_stranger {
+            if !is_stranger && lease.row.epoch == given.epoch {
                 ticket = lease.tickets.remove(&ticket_id);
-                lease.recalled.remove(&ticket_id);
-                let host = lease.host.clone();
-                self.host_facts(now, lease_id, &host, &given)?;
+                let is_recalled = lease.recalled.remove(&ticket_id);
+                if ticket.is_some() || is_recalled {
+                    let host = lease.host.clone();
+                    self.host_facts(now, lease_id, &host, &given)?;
+                }
             }
         }
         if is_stranger {
@@ -44,6 +46,7 @@ impl ShardCore {
         } else if let Some(ticket) = ticket {
             self.apply(now, lease_id, ticket, given)?;
         } else {
+            self.late_facts(now, &given)?;
             self.apply_late(now, given)?;
         }
         let is_empty = self
