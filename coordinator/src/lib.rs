@@ -20,6 +20,7 @@ mod catalog;
 mod config;
 mod desk;
 mod fleet;
+mod fleet_actor;
 mod gate;
 mod grpc;
 mod keys;
@@ -39,6 +40,7 @@ use crate::body_store::BodyStore;
 use crate::catalog::{Catalog, resumed_phase};
 use crate::desk::{Desk, DeskHandle};
 use crate::fleet::Fleet;
+use crate::fleet_actor::{FleetActor, FleetHandle};
 use crate::gate::{Directory, SessionShared};
 use crate::grpc::fleet::FleetDoor;
 use crate::grpc::requests::Requests;
@@ -93,12 +95,7 @@ impl Coordinator {
         let around = Surroundings {
             store: catalog.bulk.clone(),
             committer: catalog.bulk_committer.clone(),
-            policy: Policy {
-                min_interval: config.min_interval,
-                per_host: config.per_host.max(1),
-                per_domain: config.per_domain.max(1),
-                lease: config.lease,
-            },
+            policy: policy(&config),
             clock,
             directory: directory.clone(),
             fleet: fleet.clone(),
@@ -113,7 +110,19 @@ impl Coordinator {
             handle: handle.clone(),
             session_ttl: config.session_ttl,
         };
-        let (parent, _) = Actor::spawn(None, ShardsParent { around, desk }, ())
+        let members = FleetHandle::default();
+        let fleet_actor = FleetActor {
+            clock,
+            fleet: fleet.clone(),
+            mailroom: mailroom.clone(),
+            handle: members.clone(),
+        };
+        let family = ShardsParent {
+            around,
+            desk,
+            fleet: fleet_actor,
+        };
+        let (parent, _) = Actor::spawn(None, family, ())
             .await
             .map_err(|error| StartError::Actor(error.to_string()))?;
         let committers = [
@@ -130,6 +139,7 @@ impl Coordinator {
             fleet: FleetDoor {
                 clock,
                 fleet: fleet.clone(),
+                members,
                 mailroom,
                 bodies: catalog.bodies.clone(),
                 token: config.token,
@@ -183,6 +193,15 @@ impl Coordinator {
         for committer in &self.committers {
             committer.close();
         }
+    }
+}
+
+fn policy(config: &Config) -> Policy {
+    Policy {
+        min_interval: config.min_interval,
+        per_host: config.per_host.max(1),
+        per_domain: config.per_domain.max(1),
+        lease: config.lease,
     }
 }
 

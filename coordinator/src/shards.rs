@@ -1,4 +1,4 @@
-//! Where the shards live: their addresses, what they work with, and the parent that starts them and the desk again.
+//! Where the shards live: their addresses, what they work with, and the parent that starts them, the desk and the fleet again.
 //!
 //! An address outlives the actor behind it, so nobody holds a dead one. A shard that fails comes back from the store
 //! after a pause that doubles with every fault.
@@ -13,6 +13,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::desk::{Desk, DeskHandle};
 use crate::fleet::Fleet;
+use crate::fleet_actor::FleetActor;
 use crate::gate::Directory;
 use crate::shard::Policy;
 use crate::shard::actor::{ShardActor, ShardMsg};
@@ -97,6 +98,8 @@ pub(crate) enum Child {
     Shard(u16),
     /// The desk.
     Desk,
+    /// The fleet.
+    Fleet,
 }
 
 /// Why children stop when the coordinator does.
@@ -106,6 +109,7 @@ pub(crate) const SHUTDOWN: &str = "shutdown";
 pub(crate) struct ShardsParent {
     pub(crate) around: Surroundings,
     pub(crate) desk: Desk,
+    pub(crate) fleet: FleetActor,
 }
 
 pub(crate) struct ParentState {
@@ -131,6 +135,7 @@ impl Actor for ShardsParent {
             self.start(&myself, &mut state, Child::Shard(shard)).await?;
         }
         self.start(&myself, &mut state, Child::Desk).await?;
+        self.start(&myself, &mut state, Child::Fleet).await?;
         Ok(state)
     }
 
@@ -193,6 +198,13 @@ impl ShardsParent {
                     around: self.around.clone(),
                 };
                 Actor::spawn_linked(None, actor, (), parent)
+                    .await?
+                    .0
+                    .get_id()
+            }
+            Child::Fleet => {
+                let fleet = self.fleet.clone();
+                Actor::spawn_linked(None, fleet, (), parent)
                     .await?
                     .0
                     .get_id()

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::body_store::BodyStore;
 use crate::fleet::{Fleet, ORDERS};
+use crate::fleet_actor::FleetHandle;
 use crate::ring::MAX_WEIGHT;
 use crate::shard::actor::ShardMsg;
 use crate::shards::Mailroom;
@@ -26,6 +27,7 @@ const MAX_BODY: u64 = 128 * 1024 * 1024;
 pub(crate) struct FleetDoor {
     pub(crate) clock: Clock,
     pub(crate) fleet: Fleet,
+    pub(crate) members: FleetHandle,
     pub(crate) mailroom: Mailroom,
     pub(crate) bodies: Arc<BodyStore>,
     pub(crate) token: Option<String>,
@@ -101,7 +103,7 @@ impl FleetDoor {
             }
             fact::Fact::Draining(_) => {
                 tracing::info!(worker, "a worker drains");
-                self.mailroom.poke(self.fleet.drain(worker));
+                self.members.drain(worker);
             }
         }
     }
@@ -212,12 +214,11 @@ impl v1::fleet_server::Fleet for FleetDoor {
             return Err(Refusal::new(ErrorCode::Internal, "a new link takes no order").into());
         }
         tracing::info!(worker, slots = hello.slots, "a worker joined");
-        let (link, waiting) = self.fleet.join(hello, orders, self.clock.now());
-        self.mailroom.poke(waiting);
+        let link = self.members.join(hello, orders).await?;
         let door = self.clone();
         tokio::spawn(async move {
             door.read(&worker, link, facts).await;
-            door.mailroom.poke(door.fleet.leave(&worker, link));
+            door.members.leave(worker, link);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
