@@ -1,4 +1,4 @@
-//! A whole coordinator over stores in memory, which can be told to fail.
+//! A whole coordinator over stores in memory, which can be told to fail; compiled under `#[cfg(test)]` only.
 
 use std::sync::Arc;
 use std::time::Duration;

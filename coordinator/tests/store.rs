@@ -165,6 +165,7 @@ fn a_value_that_another_program_wrote_is_an_error_and_no_answer() {
 
 /// Writes numbers in pairs until it is killed, and says which are acknowledged.
 fn write_until_killed(store: &dyn Store) {
+    let mut out = std::io::stdout();
     for number in 0_u64..100_000 {
         let mut batch = Batch::default();
         let key = number.to_be_bytes().to_vec();
@@ -176,7 +177,7 @@ fn write_until_killed(store: &dyn Store) {
             Ack::Os
         };
         store.commit(&[batch], ack).unwrap();
-        writeln!(std::io::stdout(), "kept {number}").unwrap();
+        writeln!(out, "kept {number}").unwrap();
     }
 }
 
