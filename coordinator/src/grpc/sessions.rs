@@ -324,8 +324,9 @@ impl v1::sessions_server::Sessions for SessionDoor {
                     return;
                 }
                 tokio::time::sleep(WATCH_EVERY).await;
-                if receiver.changed().await.is_err() && has_ended(&receiver.borrow()) {
-                    continue;
+                // Nobody tells any more: the end is sent if it came, and nothing twice.
+                if receiver.changed().await.is_err() && !has_ended(&receiver.borrow()) {
+                    return;
                 }
             }
         });

@@ -28,6 +28,7 @@ fn url(text: &str) -> CrawlUrl {
 /// One shard, one worker, one ticket a lease: the interval is longer than a lease is meant to last.
 struct Bench {
     core: ShardCore,
+    policy: Policy,
     fleet: Fleet,
     directory: Directory,
     store: Arc<MemoryStore>,
@@ -54,8 +55,9 @@ impl Bench {
             lease: Duration::from_millis(LEASE),
         };
         let shared = (directory.clone(), fleet.clone());
-        let core = ShardCore::new(0, 1, policy, store.clone(), shared, at(0));
+        let core = ShardCore::new(0, 1, policy.clone(), store.clone(), shared, at(0));
         Self {
+            policy,
             core,
             fleet,
             directory,
@@ -137,6 +139,14 @@ impl Bench {
             | Effect::Seeded { .. }
             | Effect::SettleMore { .. } => {}
         }
+    }
+
+    /// The shard falls and is rebuilt from what was committed.
+    fn restart(&mut self, now: Timestamp) {
+        let shared = (self.directory.clone(), self.fleet.clone());
+        let store = self.store.clone();
+        self.core = ShardCore::new(0, 1, self.policy.clone(), store, shared, now);
+        self.core.restore(now).unwrap();
     }
 
     /// The one lease that goes out now.
@@ -460,4 +470,38 @@ fn a_map_reads_sitemaps_and_fetches_none_of_what_they_name() {
     );
     assert_eq!(bench.count(&id, UrlState::TooDeep), 2);
     assert_eq!(bench.tallies[&id].pages, 1);
+}
+
+#[test]
+fn a_shard_that_restarts_waits_for_open_leases_and_a_whole_interval() {
+    let mut bench = Bench::new();
+    let seeds = ["http://a.test/", "http://b.test/1", "http://b.test/2"];
+    let id = bench.session(SessionKind::Crawl, &seeds, None);
+    let mut leases = bench.turn(at(0));
+    leases.sort_by(|one, two| one.host.cmp(&two.host));
+    let [a, b] = &leases[..] else {
+        panic!("{leases:?}");
+    };
+    bench.report(at(100), b, page(b, &[]), started(0));
+    bench.turn(at(100));
+
+    bench.restart(at(50_000));
+    assert_eq!(
+        bench.fleet.list()[0].open_leases,
+        1,
+        "only what is out is counted"
+    );
+    assert_eq!(bench.turn(at(50_000)), []);
+    assert_eq!(
+        bench.turn(at(69_999)),
+        [],
+        "no host before its interval has passed"
+    );
+    let next = bench.one(at(70_000));
+    assert_eq!(next.host, b.host);
+    bench.turn(at(79_999));
+    assert!(bench.count(&id, UrlState::Leased) >= 1);
+    let again = bench.one(at(80_000));
+    assert_eq!(again.host, a.host, "the lost lease's end and the interval");
+    assert_ne!(again.lease_id, a.lease_id);
 }
