@@ -15,6 +15,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Shows status after status.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
+    max_pages: u64,
     began: Instant,
     told: Instant,
 }
@@ -36,6 +37,7 @@ impl Progress {
         let now = Instant::now();
         Self {
             bar,
+            max_pages,
             began: now,
             told: now,
         }
@@ -57,10 +59,8 @@ impl Progress {
         let rate = status.pages as f64 / seconds;
         match &self.bar {
             Some(bar) => {
-                let limit = bar.length().unwrap_or(0);
-                if status.pages + queue < limit && queue == 0 {
-                    bar.set_length(status.pages.max(1));
-                }
+                let known = (status.pages + queue).max(1);
+                bar.set_length(known.min(self.max_pages.max(1)));
                 bar.set_position(status.pages);
                 bar.set_message(format!("{rate:.1}/s  queue {queue}  errors {errors}"));
             }
