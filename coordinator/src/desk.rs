@@ -1,9 +1,10 @@
 //! The desk: every running session's life from start to its terminal state.
 //!
 //! One actor for all sessions: a scrape lives for milliseconds, so an actor each would cost more than its work. The
-//! decision what a session's numbers mean is [`verdict`], which is pure.
+//! decision what a session's numbers mean is [`job::verdict`], which is pure.
 
 mod handle;
+mod job;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 pub(crate) use self::handle::{DeskHandle, StatusReceiver, StatusSender};
+use self::job::{Job, verdict};
 use crate::catalog::Catalog;
 use crate::gate::{Directory, Phase, SessionShared, Tally};
 use crate::shard::actor::ShardMsg;
@@ -50,41 +52,6 @@ pub(crate) enum DeskMsg {
         is_end: bool,
     },
     Tick,
-}
-
-/// What the session's numbers mean while it runs.
-fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase> {
-    if shared.is_past_deadline(now) {
-        return Some(Phase::Stopping(SessionState::TimeLimit));
-    }
-    let is_busy = sum.of(UrlState::Leased) + sum.of(UrlState::Fetched) + sum.outbox > 0;
-    if is_busy {
-        return None;
-    }
-    if sum.of(UrlState::Queued) + sum.of(UrlState::Waiting) == 0 {
-        return Some(Phase::Settling(SessionState::Completed));
-    }
-    let permits = shared.permits();
-    if permits.is_page_limit() {
-        return Some(Phase::Settling(SessionState::PageLimit));
-    }
-    permits
-        .is_byte_limit(crate::shard::reserve(shared))
-        .then_some(Phase::Settling(SessionState::ByteLimit))
-}
-
-struct Job {
-    shared: Arc<SessionShared>,
-    status: v1::SessionStatus,
-    news: StatusSender,
-    /// Shards that have not confirmed their seeds.
-    seeding: BTreeMap<u16, Vec<CrawlUrl>>,
-    /// Since when the present phase lasts, and when orders about it were sent last.
-    since: Timestamp,
-    told: Timestamp,
-    is_ending: bool,
-    /// A record that was not kept is not tried again before this moment.
-    quiet_until: Timestamp,
 }
 
 /// The actor.
@@ -424,23 +391,5 @@ impl Desk {
         for id in unseeded {
             self.seed(jobs, &id);
         }
-    }
-}
-
-impl Job {
-    fn publish(&mut self, sum: &Tally, now: Timestamp) {
-        let counts = proto::URL_STATES.into_iter().map(|state| v1::StateCount {
-            state: state.into(),
-            count: sum.of(state),
-        });
-        self.status.counts = counts.filter(|count| count.count > 0).collect();
-        self.status.reasons.clone_from(&sum.reasons);
-        self.status.pages = sum.pages;
-        self.status.bytes = sum.bytes;
-        self.status.admitted = sum.admitted;
-        self.status.hosts = sum.hosts;
-        self.status.next_start_millis = sum.next_start;
-        self.status.updated_at_millis = now.as_millis();
-        self.news.send_replace(Arc::new(self.status.clone()));
     }
 }
