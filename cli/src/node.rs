@@ -142,7 +142,8 @@ impl Node {
             _lock: lock,
         };
         if purpose == Use::Work {
-            let worker = Worker::start(rooms::worker(settings), node.channel(), clock)
+            let config = rooms::worker(settings).map_err(NodeError::Start)?;
+            let worker = Worker::start(config, node.channel(), clock)
                 .await
                 .map_err(|error| started(&error))?;
             node.worker = Some(worker);

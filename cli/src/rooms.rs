@@ -90,8 +90,8 @@ pub(crate) fn gateway(settings: &Settings) -> Result<gateway::Config, String> {
     })
 }
 
-/// The worker's configuration.
-pub(crate) fn worker(settings: &Settings) -> worker::Config {
+/// The worker's configuration; the error names the file that cannot be read.
+pub(crate) fn worker(settings: &Settings) -> Result<worker::Config, String> {
     let settings = settings.filled();
     let id = settings.worker_id.unwrap_or_else(worker_name);
     let mut config = worker::Config::new(id);
@@ -109,11 +109,18 @@ pub(crate) fn worker(settings: &Settings) -> worker::Config {
         .map(|rule| worker::Resolve {
             pattern: rule.pattern,
             address: rule.address,
+            port: rule.port,
         })
         .collect();
+    config.name_servers = settings.name_server;
+    for path in &settings.ca_file {
+        let read = std::fs::read(path);
+        let pem = read.map_err(|error| format!("ca_file `{}`: {error}", path.display()))?;
+        config.extra_roots.push(pem);
+    }
     config.token = settings.token.map(|secret| secret.0);
     config.extract_threads = number(settings.extract_threads, config.extract_threads);
-    config
+    Ok(config)
 }
 
 fn number(said: Option<u32>, usual: usize) -> usize {

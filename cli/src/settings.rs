@@ -91,12 +91,34 @@ pub(crate) struct Settings {
     #[arg(
         long,
         global = true,
-        value_name = "NAME=IP",
+        value_name = "NAME=IP[:PORT]",
         env = "CRAWLFORGE_RESOLVE",
         value_delimiter = ','
     )]
     #[serde(default)]
     pub(crate) resolve: Vec<Resolve>,
+    /// Ask this name server instead of the system's (repeatable)
+    #[arg(
+        long,
+        global = true,
+        value_name = "IP:PORT",
+        env = "CRAWLFORGE_NAME_SERVER",
+        hide_short_help = true,
+        value_delimiter = ','
+    )]
+    #[serde(default)]
+    pub(crate) name_server: Vec<SocketAddr>,
+    /// Trust the certificates of this PEM file beside the system's (repeatable)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CRAWLFORGE_CA_FILE",
+        hide_short_help = true,
+        value_delimiter = ','
+    )]
+    #[serde(default)]
+    pub(crate) ca_file: Vec<PathBuf>,
     /// Time one whole fetch may take [default: 30s]
     #[arg(
         long,
@@ -316,6 +338,8 @@ impl Settings {
             user_agent: self.user_agent.or(file.user_agent),
             allow_net: list(self.allow_net, file.allow_net),
             resolve: list(self.resolve, file.resolve),
+            name_server: list(self.name_server, file.name_server),
+            ca_file: list(self.ca_file, file.ca_file),
             fetch_timeout: self.fetch_timeout.or(file.fetch_timeout),
             max_body: self.max_body.or(file.max_body),
             lease: self.lease.or(file.lease),
@@ -444,7 +468,16 @@ mod tests {
     fn a_resolve_rule_is_a_name_and_an_address() {
         assert!("*.test=127.0.0.1".parse::<Resolve>().is_ok());
         assert!("a.test=::1".parse::<Resolve>().is_ok());
-        for wrong in ["a.test", "=1.2.3.4", "a.*=1.2.3.4", "a=nowhere"] {
+        let rule: Resolve = "a.test=[::1]:8080".parse().unwrap();
+        assert_eq!(rule.to_string(), "a.test=[::1]:8080");
+        assert_eq!(rule.port, Some(8080));
+        for wrong in [
+            "a.test=1.2.3.4:0",
+            "a.test",
+            "=1.2.3.4",
+            "a.*=1.2.3.4",
+            "a=nowhere",
+        ] {
             assert!(wrong.parse::<Resolve>().is_err(), "{wrong}");
         }
     }

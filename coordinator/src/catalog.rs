@@ -4,6 +4,7 @@
 //! another owner's session is simply not found.
 
 mod cursor;
+mod hosts;
 mod lookup;
 
 use std::collections::BTreeMap;

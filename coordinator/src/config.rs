@@ -28,6 +28,8 @@ pub struct Config {
     pub session_ttl: Duration,
     /// What workers must present in `Hello`; none: anyone who can connect.
     pub token: Option<String>,
+    /// Redirects in a row that are followed.
+    pub max_redirects: u32,
     /// Whether a session may ask to ignore robots.txt.
     pub allow_ignore_robots: bool,
 }
@@ -46,6 +48,7 @@ impl Config {
             max_running_sessions: 10_000,
             session_ttl: Duration::from_secs(24 * 60 * 60),
             token: None,
+            max_redirects: 10,
             allow_ignore_robots: false,
         }
     }

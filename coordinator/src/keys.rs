@@ -3,7 +3,7 @@
 //! Everything that pages or restores relies on byte order, so numbers are big-endian and a host name ends with a
 //! zero byte, which no host name holds. No other file builds a key.
 
-use proto::{HostKey, SessionId};
+use proto::{DomainKey, HostKey, SessionId};
 
 /// The place of rows that belong to no shard's frontier: what bodies a session may read.
 pub(crate) const COMMON: u16 = u16::MAX;
@@ -27,6 +27,13 @@ pub(crate) fn of_session(shard: u16, session: &SessionId) -> Vec<u8> {
 pub(crate) fn host_of_session(shard: u16, session: &SessionId, host: &HostKey) -> Vec<u8> {
     let mut key = of_session(shard, session);
     key.extend_from_slice(host.as_str().as_bytes());
+    key
+}
+
+/// `shard, session, domain`: the cookies of the session there.
+pub(crate) fn cookies(shard: u16, session: &SessionId, domain: &DomainKey) -> Vec<u8> {
+    let mut key = of_session(shard, session);
+    key.extend_from_slice(domain.as_str().as_bytes());
     key
 }
 

@@ -202,6 +202,7 @@ fn policy(config: &Config) -> Policy {
         per_host: config.per_host.max(1),
         per_domain: config.per_domain.max(1),
         lease: config.lease,
+        max_redirects: config.max_redirects,
     }
 }
 

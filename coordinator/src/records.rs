@@ -45,6 +45,9 @@ pub(crate) struct HostRow {
     pub(crate) written_at: u64,
     #[prost(uint64, tag = "8")]
     pub(crate) interval: u64,
+    /// Until then the copy holds though it is old: the file could not be read.
+    #[prost(uint64, tag = "9")]
+    pub(crate) robots_until: u64,
 }
 
 /// A lease that is out.
@@ -105,6 +108,16 @@ pub(crate) struct CountersRow {
     /// Hosts that ever had a URL of this session.
     #[prost(uint32, tag = "9")]
     pub(crate) hosts: u32,
+    /// Some site of this shard set one.
+    #[prost(bool, tag = "10")]
+    pub(crate) has_cookies: bool,
+}
+
+/// The cookies of a session at a domain, the oldest first.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CookiesRow {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) cookies: Vec<v1::Cookie>,
 }
 
 /// Out-links of a captured page.

@@ -39,6 +39,8 @@ pub enum Table {
     Claims,
     /// shard, session: counters of that session at that shard.
     Counters,
+    /// shard, session, domain: cookies of that session at that domain.
+    Cookies,
     /// shard, URL hash, time: which session and manifest entry hold the snapshot.
     Snapshots,
     /// session: its record.
@@ -53,7 +55,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Urls,
         Self::Admitted,
         Self::Queue,
@@ -65,6 +67,7 @@ impl Table {
         Self::Bodies,
         Self::Claims,
         Self::Counters,
+        Self::Cookies,
         Self::Snapshots,
         Self::Sessions,
         Self::SessionIndex,
@@ -86,6 +89,7 @@ impl Table {
             Self::Bodies => "bodies",
             Self::Claims => "claims",
             Self::Counters => "counters",
+            Self::Cookies => "cookies",
             Self::Snapshots => "snapshots",
             Self::Sessions => "sessions",
             Self::SessionIndex => "session_index",

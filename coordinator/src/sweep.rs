@@ -27,12 +27,13 @@ const ROWS: usize = 512;
 /// Records that are read at once.
 const RECORDS: usize = 64;
 /// Rows of a session at a shard, in the order in which they go.
-const OF_SESSION: [Table; 6] = [
+const OF_SESSION: [Table; 7] = [
     Table::Manifest,
     Table::Admitted,
     Table::Links,
     Table::Claims,
     Table::Urls,
+    Table::Cookies,
     Table::Counters,
 ];
 

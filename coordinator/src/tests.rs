@@ -82,6 +82,7 @@ impl Stage {
         });
         let digest = Digest::of(ticket.url.as_bytes()).as_bytes().to_vec();
         let outcome = v1::Outcome {
+            cookies: Vec::new(),
             lease_id: lease.0,
             ticket_id: ticket.ticket_id,
             epoch: lease.1,

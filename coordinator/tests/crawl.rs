@@ -162,6 +162,7 @@ async fn worker(channel: Channel, id: &str, web: Web, mute: bool) -> (Visits, Jo
                     }),
                     result: Some(captured(&ticket.url, &web)),
                     url: ticket.url,
+                    cookies: Vec::new(),
                 };
                 if facts
                     .send(tell(fact::Fact::Outcome(outcome)))
@@ -351,6 +352,7 @@ async fn pages_with_one_content_are_one_page() {
                     epoch: lease.epoch,
                     session_id: ticket.session_id,
                     url: ticket.url,
+                    cookies: Vec::new(),
                     host: Some(v1::HostFacts {
                         has_started: true,
                         ..v1::HostFacts::default()

@@ -25,6 +25,8 @@ pub enum Code {
     Trap,
     /// The content is of a kind that is not kept.
     ContentType,
+    /// The answer is a success without a page.
+    NoContent,
     /// The name does not resolve.
     Dns,
     /// Nothing listens there.
@@ -71,7 +73,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Robots,
         Self::RobotsUnreachable,
         Self::OutOfScope,
@@ -82,6 +84,7 @@ impl Code {
         Self::Nofollow,
         Self::Trap,
         Self::ContentType,
+        Self::NoContent,
         Self::Dns,
         Self::Refused,
         Self::Timeout,
@@ -118,6 +121,7 @@ impl Code {
             Self::Nofollow => "nofollow",
             Self::Trap => "trap",
             Self::ContentType => "content_type",
+            Self::NoContent => "no_content",
             Self::Dns => "dns",
             Self::Refused => "refused",
             Self::Timeout => "timeout",
@@ -168,6 +172,7 @@ impl Code {
             }
             Self::Trap => "The URL looks endless; name it as a seed to fetch it all the same.",
             Self::ContentType => "Use `download` or `fetch_url` for what is not a page.",
+            Self::NoContent => "There is nothing to read at this address; choose another one.",
             Self::Dns => "Check the host name.",
             Self::Refused => "Check the host and the port; nothing answers there.",
             Self::Timeout => "Try again later, or give a longer timeout.",

@@ -5,6 +5,7 @@
 //! An escape whose decoding would complete a new escape (`%%34` before `1` would become `%41`) stays as it is, so
 //! that the canonical form of a canonical URL is itself.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,7 @@ impl CrawlUrl {
         text: &str,
         encode: EncodingOverride<'_>,
     ) -> Result<Self, UrlError> {
+        let text = &two_slashes(text, base);
         let options = Url::options().base_url(base).encoding_override(encode);
         let url = options.parse(text).map_err(|error| UrlError::Malformed {
             given: shortened(text),
@@ -179,6 +181,23 @@ impl From<CrawlUrl> for String {
 
 fn shortened(text: &str) -> String {
     text.chars().take(200).collect()
+}
+
+/// Under a special scheme a host stands behind any number of slashes (URL Standard, "special authority ignore slashes"
+/// state); the parser knows that of absolute URLs only.
+fn two_slashes<'a>(text: &'a str, base: Option<&Url>) -> Cow<'a, str> {
+    let trimmed = text.trim_start_matches(|letter: char| letter <= ' ');
+    let is_dropped = |letter: char| matches!(letter, '\t' | '\n' | '\r');
+    let is_slash = |letter: &char| matches!(letter, '/' | '\\');
+    if base.is_none() || !trimmed.starts_with(['/', '\\']) {
+        return Cow::Borrowed(text);
+    }
+    let slashes = trimmed.chars().filter(|letter| !is_dropped(*letter));
+    if slashes.take_while(is_slash).count() < 3 {
+        return Cow::Borrowed(text);
+    }
+    let rest = trimmed.trim_start_matches(|letter| is_slash(&letter) || is_dropped(letter));
+    Cow::Owned(format!("//{rest}"))
 }
 
 /// Upper-case hex digits, unreserved characters decoded; `None` where nothing changes.

@@ -6,6 +6,7 @@
 
 mod clock;
 mod code;
+pub mod cookies;
 mod crawl_url;
 mod host_key;
 mod ids;

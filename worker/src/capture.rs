@@ -7,6 +7,7 @@ use proto::{Code, CrawlUrl, Digest, Timestamp};
 
 use crate::charset;
 use crate::fetcher::Answer;
+use crate::fetcher::file_name::file_name;
 use crate::media::Kind;
 use crate::page;
 
@@ -60,6 +61,8 @@ pub fn capture(
         etag: text(&answer.headers, &header::ETAG),
         last_modified: text(&answer.headers, &header::LAST_MODIFIED),
         headers: kept_headers(&answer.headers),
+        kind: answer.kind.word().to_owned(),
+        file_name: file_name(&answer.headers).unwrap_or_default(),
         ..v1::Page::default()
     };
     let mut parts = Parts {

@@ -1,6 +1,6 @@
 //! What the operator decides for a worker.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -12,6 +12,8 @@ pub struct Resolve {
     pub pattern: String,
     /// Its address.
     pub address: IpAddr,
+    /// The port that is connected to where the URL names none.
+    pub port: Option<u16>,
 }
 
 /// Configuration of one worker, validated by whoever builds it.
@@ -39,6 +41,14 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// Most bytes of a decoded body.
     pub max_body: u64,
+    /// Most bytes of an answer's header fields.
+    pub max_header_bytes: u32,
+    /// The longest pause that a host may ask for with Retry-After.
+    pub max_retry_after: Duration,
+    /// Certificates in PEM that are trusted beside the system's.
+    pub extra_roots: Vec<Vec<u8>>,
+    /// Name servers that are asked instead of the system's.
+    pub name_servers: Vec<SocketAddr>,
     /// Networks that are let through though they are not public.
     pub allow_net: Vec<IpNet>,
     /// Names resolved by rule.
@@ -67,6 +77,10 @@ impl Config {
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(15),
             max_body: 25 * 1024 * 1024,
+            max_header_bytes: 256 * 1024,
+            max_retry_after: Duration::from_secs(24 * 60 * 60),
+            extra_roots: Vec::new(),
+            name_servers: Vec::new(),
             allow_net: Vec::new(),
             resolve: Vec::new(),
             token: None,

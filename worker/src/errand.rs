@@ -14,8 +14,10 @@ use tonic::transport::Channel;
 
 use crate::capture::{Order, capture};
 use crate::config::Config;
-use crate::fetcher::{Answer, FetchError, Fetcher, Request, Wants, retry_after};
-use crate::robots_copy::{self, Reading};
+use crate::cookies::set_by;
+use crate::fetcher::fields::{location, retry_after};
+use crate::fetcher::{Answer, FetchError, Fetcher, Request, Wants};
+use crate::robots_copy::{self, Asked, Reading};
 use crate::{bodies, metrics, sitemap};
 
 /// Most bytes of a sitemap as it comes; unpacked it is bounded by its reader.
@@ -37,6 +39,8 @@ pub(crate) struct Tools {
 pub(crate) struct Done {
     pub(crate) fate: Fate,
     pub(crate) facts: v1::HostFacts,
+    /// What the answer set.
+    pub(crate) cookies: Vec<v1::Cookie>,
     pub(crate) started: Timestamp,
 }
 
@@ -59,21 +63,35 @@ impl Tools {
         self.fetcher.address_of(&url).await
     }
 
-    /// Asks for robots.txt of `origin` at `url`, `hops` redirects on.
-    pub(crate) async fn robots(&self, url: &CrawlUrl, origin: &HostKey, hops: u32) -> RobotsDone {
+    /// Asks for robots.txt of `origin` at `url`, `hops` redirects on; `earlier` is a copy that has grown old.
+    pub(crate) async fn robots(
+        &self,
+        url: &CrawlUrl,
+        origin: &HostKey,
+        hops: u32,
+        earlier: Option<&v1::RobotsCopy>,
+    ) -> RobotsDone {
+        let earlier = earlier.filter(|_| hops == 0);
         let request = Request {
             url,
             headers: &[],
-            etag: "",
-            last_modified: "",
+            etag: earlier.map_or("", |copy| &copy.etag),
+            last_modified: earlier.map_or("", |copy| &copy.last_modified),
+            cookies: None,
             timeout: Duration::ZERO,
             max_body: robots_copy::MAX_BYTES,
             wants: Wants::Anything,
             cuts: true,
         };
         let answer = self.fetcher.fetch(request).await;
-        let agent = &self.config.agent;
-        match robots_copy::read(&answer, url, origin, hops, agent, self.wall()) {
+        let asked = Asked {
+            url,
+            origin,
+            hops,
+            agent: &self.config.agent,
+            earlier,
+        };
+        match robots_copy::read(&answer, &asked, self.wall()) {
             Reading::Again(next) => RobotsDone::Again(next),
             Reading::Copy(copy) => {
                 let word = match copy.verdict() {
@@ -89,23 +107,38 @@ impl Tools {
     }
 
     /// Does what a page or sitemap ticket asks.
-    pub(crate) async fn run(&self, ticket: &v1::Ticket, started: Timestamp) -> Done {
+    pub(crate) async fn run(
+        &self,
+        ticket: &v1::Ticket,
+        cookies: Option<&str>,
+        started: Timestamp,
+    ) -> Done {
         let mut facts = v1::HostFacts {
             has_started: true,
             ..v1::HostFacts::default()
         };
-        let fate = match CrawlUrl::parse(&ticket.url) {
-            Ok(url) => self.fetch(ticket, &url, &mut facts).await,
-            Err(error) => failed(Code::Internal, error.to_string(), 0, false),
+        let (fate, cookies) = match CrawlUrl::parse(&ticket.url) {
+            Ok(url) => self.fetch(ticket, &url, cookies, &mut facts).await,
+            Err(error) => {
+                let fate = failed(Code::Internal, error.to_string(), 0, false);
+                (fate, Vec::new())
+            }
         };
         Done {
             fate,
             facts,
+            cookies,
             started,
         }
     }
 
-    async fn fetch(&self, ticket: &v1::Ticket, url: &CrawlUrl, facts: &mut v1::HostFacts) -> Fate {
+    async fn fetch(
+        &self,
+        ticket: &v1::Ticket,
+        url: &CrawlUrl,
+        cookies: Option<&str>,
+        facts: &mut v1::HostFacts,
+    ) -> (Fate, Vec<v1::Cookie>) {
         let options = ticket.fetch.clone().unwrap_or_default();
         let is_sitemap = ticket.kind() == TicketKind::Sitemap;
         let keeps_body = options.keep.contains(&PartKind::Body.into());
@@ -114,6 +147,7 @@ impl Tools {
             headers: &options.headers,
             etag: &ticket.etag,
             last_modified: &ticket.last_modified,
+            cookies,
             timeout: Duration::from_millis(options.timeout_millis),
             max_body: if is_sitemap {
                 SITEMAP_BYTES
@@ -129,16 +163,18 @@ impl Tools {
         };
         let answer = match self.fetcher.fetch(request).await {
             Ok(answer) => answer,
-            Err(error) => return fate_of_error(&error),
+            Err(error) => return (fate_of_error(&error), Vec::new()),
         };
+        let cookies = set_by(&answer.headers, url, self.clock.now());
         facts.latency_millis = u64::try_from(answer.elapsed.as_millis())
             .unwrap_or(0)
             .max(1);
-        match self.fate_of_status(url, &answer, facts) {
+        let fate = match self.fate_of_status(url, &answer, facts) {
             Some(fate) => fate,
             None if is_sitemap => self.read_sitemap(url.clone(), answer).await,
             None => self.capture(ticket, url.clone(), answer, &options).await,
-        }
+        };
+        (fate, cookies)
     }
 
     /// The fate that the status alone decides; `None` for a page to be read.
@@ -151,13 +187,31 @@ impl Tools {
         let status = answer.status.as_u16();
         let number = u32::from(status);
         match status {
-            304 => Some(Fate::NotModified(v1::NotModified { status: number })),
+            304 if answer.is_conditional => {
+                Some(Fate::NotModified(v1::NotModified { status: number }))
+            }
+            304 => {
+                let detail = "the server answers 304 though nobody asked whether the page changed";
+                Some(failed(Code::Protocol, detail.to_owned(), number, false))
+            }
             300..=399 => Some(redirected(url, answer)),
+            204 | 205 => Some(Fate::Refused(v1::Refused {
+                code: Code::NoContent.word().to_owned(),
+                detail: format!("the server answers {}: there is no page", answer.status),
+                status: number,
+            })),
+            206 => {
+                let detail = "the server sends a part though the whole was asked for";
+                Some(failed(Code::Truncated, detail.to_owned(), number, true))
+            }
             200..=299 => None,
             429 | 503 => {
-                let pause = retry_after(&answer.headers, self.wall()).unwrap_or_default();
                 facts.pushed_back = true;
-                facts.retry_after_millis = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                if let Some(pause) = retry_after(&answer.headers, self.wall()) {
+                    let pause = pause.min(self.config.max_retry_after).as_millis();
+                    // Zero says that no pause was asked for.
+                    facts.retry_after_millis = u64::try_from(pause).unwrap_or(u64::MAX).max(1);
+                }
                 let detail = format!("the server answers {} and asks for a pause", answer.status);
                 Some(failed(Code::RetryLater, detail, number, true))
             }
@@ -275,12 +329,11 @@ fn row_of(entry: sitemap::Entry) -> v1::SitemapUrl {
 
 fn redirected(url: &CrawlUrl, answer: &Answer) -> Fate {
     let status = u32::from(answer.status.as_u16());
-    let location = answer.headers.get(http::header::LOCATION);
-    let Some(text) = location.and_then(|value| std::str::from_utf8(value.as_bytes()).ok()) else {
+    let Some(text) = location(&answer.headers) else {
         let detail = format!("a {} without an address", answer.status);
         return failed(Code::BadRedirect, detail, status, false);
     };
-    match url.join(text.trim()) {
+    match url.join(&text) {
         Ok(target) => Fate::Redirected(v1::Redirected {
             status,
             target: target.into(),

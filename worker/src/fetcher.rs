@@ -1,30 +1,42 @@
 //! One request and its answer, under caps of time and size. Redirects are answers here, never followed.
+//!
+//! Only the body of a success is read: what a redirect or an error carries is drained a little, so that the connection
+//! can be used again, and forgotten.
 
-use std::error::Error as StdError;
-use std::io;
+pub(crate) mod decode;
+mod fault;
+pub mod fields;
+pub mod file_name;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use proto::{Code, CrawlUrl, v1};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response};
+use reqwest::{Certificate, Client, Response};
 use tokio::time::Instant;
 
+use self::decode::Decoder;
+pub use self::fault::FetchError;
+use self::fault::{Phase, classify};
+use self::fields::{headers_of, is_conditional, size_of};
 use crate::config::Config;
-use crate::media::{Kind, sniff};
+use crate::media::{Kind, SNIFFED, sniff};
 use crate::metrics;
-use crate::resolver::{ResolveError, Resolver};
+use crate::resolver::Resolver;
 
-/// Decoded bytes a sent byte may become, past the first megabyte.
-const MAX_RATIO: u64 = 200;
+/// Decoded bytes that a sent byte may become, past the first megabyte. One gzip layer cannot reach it, a bomb must.
+const MAX_RATIO: u64 = 1100;
 const RATIO_FREE: u64 = 1024 * 1024;
 /// Header fields of one answer.
-const MAX_HEADERS: usize = 256;
-const MAX_HEADER_BYTES: u32 = 256 * 1024;
+const MAX_HEADERS: usize = 512;
 /// Idle connections are kept this long, so that a paced host needs no new handshake.
 const POOL_IDLE: Duration = Duration::from_secs(30);
+/// What is read of a body that nobody wants, for the sake of the connection.
+const DRAINED: usize = 64 * 1024;
+const DRAIN_WITHIN: Duration = Duration::from_millis(250);
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -37,6 +49,8 @@ pub struct Request<'a> {
     pub etag: &'a str,
     /// The same.
     pub last_modified: &'a str,
+    /// The Cookie header, if any.
+    pub cookies: Option<&'a str>,
     /// The whole fetch; zero for the worker's own bound.
     pub timeout: Duration,
     /// Most decoded bytes; 0 for the worker's own bound.
@@ -63,7 +77,9 @@ pub struct Answer {
     pub status: StatusCode,
     /// All header fields.
     pub headers: HeaderMap,
-    /// The decoded body; empty when it is not wanted.
+    /// The request asked for the page only if it has changed.
+    pub is_conditional: bool,
+    /// The decoded body of a success; empty when it is not wanted.
     pub body: Bytes,
     /// Its kind, by declaration and by its first bytes.
     pub kind: Kind,
@@ -73,33 +89,6 @@ pub struct Answer {
     pub elapsed: Duration,
 }
 
-/// No answer, or none that can be used.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{detail}")]
-pub struct FetchError {
-    /// The stable code.
-    pub code: Code,
-    /// One sentence.
-    pub detail: String,
-}
-
-impl FetchError {
-    fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self {
-            code,
-            detail: detail.into(),
-        }
-    }
-
-    /// Whether the same request may succeed a little later.
-    pub const fn may_retry(&self) -> bool {
-        matches!(
-            self.code,
-            Code::Timeout | Code::Reset | Code::EmptyResponse | Code::Truncated | Code::Refused
-        )
-    }
-}
-
 /// Makes requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Fetcher {
@@ -107,12 +96,19 @@ pub struct Fetcher {
     resolver: Resolver,
     fetch_timeout: Duration,
     max_body: u64,
+    max_header_bytes: u32,
 }
 
 impl Fetcher {
     /// Builds the client over a guarded resolver.
     pub fn new(config: &Config, resolver: Resolver) -> Result<Self, String> {
+        let mut roots = Vec::new();
+        for pem in &config.extra_roots {
+            let found = Certificate::from_pem_bundle(pem).map_err(|error| error.to_string())?;
+            roots.extend(found);
+        }
         let client = Client::builder()
+            .tls_certs_merge(roots)
             .user_agent(&config.user_agent)
             .dns_resolver(resolver.clone())
             .redirect(Policy::none())
@@ -122,8 +118,11 @@ impl Fetcher {
             .read_timeout(config.idle_timeout)
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(2)
-            .http2_max_header_list_size(MAX_HEADER_BYTES)
+            .http2_max_header_list_size(config.max_header_bytes)
             .http1_max_headers(MAX_HEADERS)
+            .http1_ignore_invalid_headers_in_responses(true)
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
             .tcp_nodelay(true)
             .build()
             .map_err(|error| error.to_string())?;
@@ -132,6 +131,7 @@ impl Fetcher {
             resolver,
             fetch_timeout: config.fetch_timeout,
             max_body: config.max_body,
+            max_header_bytes: config.max_header_bytes,
         })
     }
 
@@ -183,18 +183,32 @@ impl Fetcher {
             .map_err(|error| classify(&error, Phase::Head))?;
         let status = response.status();
         let headers = response.headers().clone();
-        let cap = match request.max_body {
-            0 => self.max_body,
-            asked => asked.min(self.max_body),
+        let size = size_of(&headers);
+        if size > u64::from(self.max_header_bytes) {
+            let most = self.max_header_bytes;
+            let detail = format!("the header fields have {size} bytes; at most {most} are read");
+            return Err(FetchError::new(Code::HeadersTooLarge, detail));
+        }
+        let content = match status.is_success() {
+            true => {
+                let cap = match request.max_body {
+                    0 => self.max_body,
+                    asked => asked.min(self.max_body),
+                };
+                read_body(response, &headers, cap, request).await?
+            }
+            false => {
+                drain(response).await;
+                Content::default()
+            }
         };
-        let (body, kind, is_skipped) = read_body(response, &headers, cap, request).await?;
-        ::metrics::counter!(metrics::FETCH_BYTES).increment(body.len() as u64);
         Ok(Answer {
             status,
             headers,
-            body,
-            kind,
-            is_skipped,
+            is_conditional: is_conditional(request),
+            body: content.body.into(),
+            kind: content.kind,
+            is_skipped: content.is_skipped,
             elapsed: began.elapsed(),
         })
     }
@@ -226,45 +240,34 @@ fn class_of(status: StatusCode) -> &'static str {
     }
 }
 
-/// The caller's headers without those that belong to the connection, and the validators.
-fn headers_of(request: &Request<'_>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    let accept = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5";
-    headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-    for given in request.headers {
-        let name = HeaderName::from_bytes(given.name.as_bytes());
-        let value = HeaderValue::from_str(&given.value);
-        let (Ok(name), Ok(value)) = (name, value) else {
-            continue;
-        };
-        if !is_of_the_connection(&name) {
-            headers.insert(name, value);
-        }
-    }
-    for (name, text) in [
-        (header::IF_NONE_MATCH, request.etag),
-        (header::IF_MODIFIED_SINCE, request.last_modified),
-    ] {
-        if let (false, Ok(value)) = (text.is_empty(), HeaderValue::from_str(text)) {
-            headers.insert(name, value);
-        }
-    }
-    headers
+struct Content {
+    body: Vec<u8>,
+    kind: Kind,
+    is_skipped: bool,
 }
 
-fn is_of_the_connection(name: &HeaderName) -> bool {
-    const OURS: [HeaderName; 9] = [
-        header::HOST,
-        header::CONTENT_LENGTH,
-        header::CONNECTION,
-        header::TRANSFER_ENCODING,
-        header::TE,
-        header::TRAILER,
-        header::UPGRADE,
-        header::PROXY_AUTHORIZATION,
-        header::ACCEPT_ENCODING,
-    ];
-    OURS.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+impl Default for Content {
+    fn default() -> Self {
+        Self {
+            body: Vec::new(),
+            kind: Kind::Binary,
+            is_skipped: false,
+        }
+    }
+}
+
+/// Reads a little of what nobody wants; how that ends does not matter.
+async fn drain(mut response: Response) {
+    let reading = async {
+        let mut size = 0;
+        while let Ok(Some(chunk)) = response.chunk().await {
+            size += chunk.len();
+            if size > DRAINED {
+                break;
+            }
+        }
+    };
+    drop(tokio::time::timeout(DRAIN_WITHIN, reading).await);
 }
 
 async fn read_body(
@@ -272,199 +275,63 @@ async fn read_body(
     headers: &HeaderMap,
     cap: u64,
     request: &Request<'_>,
-) -> Result<(Bytes, Kind, bool), FetchError> {
+) -> Result<Content, FetchError> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let declared = text(header::CONTENT_TYPE).map(str::to_owned);
-    let nosniff = text(header::X_CONTENT_TYPE_OPTIONS).is_some_and(|value| value == "nosniff");
-    let sent: Option<u64> = text(header::CONTENT_LENGTH).and_then(|value| value.parse().ok());
-    let is_coded = headers.contains_key(header::CONTENT_ENCODING);
-    let mut body = BytesMut::new();
-    let mut kind = None;
-    loop {
-        let chunk = response
-            .chunk()
-            .await
-            .map_err(|error| classify(&error, Phase::Body))?;
-        let Some(chunk) = chunk else { break };
-        body.extend_from_slice(&chunk);
-        if kind.is_none() {
-            let found = sniff(declared.as_deref(), &body, nosniff);
-            kind = Some(found);
-            if request.wants == Wants::Text && !found.is_text() && response.status().is_success() {
-                return Ok((Bytes::new(), found, true));
+    let nosniff = text(header::X_CONTENT_TYPE_OPTIONS)
+        .is_some_and(|value| value.trim().eq_ignore_ascii_case("nosniff"));
+    let mut decoder = Decoder::new(headers, cap)?;
+    let announced = response.content_length().unwrap_or(0);
+    if decoder.is_plain() && announced > cap && !request.cuts {
+        let detail = format!("the body is announced with {announced} bytes; {cap} are the most");
+        return Err(FetchError::new(Code::TooLarge, detail));
+    }
+    let is_wanted = |kind: Kind| request.wants == Wants::Anything || kind.is_text();
+    let (mut body, mut received, mut kind) = (Vec::new(), 0, None);
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| classify(&error, Phase::Body))?
+    {
+        received += chunk.len() as u64;
+        ::metrics::counter!(metrics::FETCH_BYTES).increment(chunk.len() as u64);
+        if let Err(error) = decoder.push(&chunk, &mut body) {
+            if request.cuts && matches!(error, decode::DecodeError::TooLarge(_)) {
+                let kind = sniff(declared.as_deref(), &body, nosniff);
+                return Ok(Content {
+                    body,
+                    kind,
+                    is_skipped: false,
+                });
             }
+            return Err(error.into());
+        }
+        if kind.is_none() && body.len() >= SNIFFED {
+            let found = sniff(declared.as_deref(), &body, nosniff);
+            if !is_wanted(found) {
+                return Ok(Content {
+                    body: Vec::new(),
+                    kind: found,
+                    is_skipped: true,
+                });
+            }
+            kind = Some(found);
         }
         let size = body.len() as u64;
-        let is_bomb = is_coded
-            && sent.is_some_and(|sent| size > RATIO_FREE && size > sent.saturating_mul(MAX_RATIO));
-        if size > cap && request.cuts {
-            body.truncate(usize::try_from(cap).unwrap_or(usize::MAX));
-            break;
-        }
-        if size > cap || is_bomb {
-            let detail =
-                format!("the body is larger than {cap} bytes, or unpacks beyond {MAX_RATIO}:1");
+        if size > RATIO_FREE && size > received.saturating_mul(MAX_RATIO) {
+            let detail = format!("the body unpacks beyond {MAX_RATIO} to 1");
             return Err(FetchError::new(Code::TooLarge, detail));
         }
     }
-    let kind = kind.unwrap_or_else(|| sniff(declared.as_deref(), &[], nosniff));
-    Ok((body.freeze(), kind, false))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Head,
-    Body,
-}
-
-/// The stable code for whatever the client says, from the innermost cause outwards.
-fn classify(error: &reqwest::Error, phase: Phase) -> FetchError {
-    let mut texts = Vec::new();
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(refused) = inner.downcast_ref::<ResolveError>() {
-            let code = match refused {
-                ResolveError::Blocked(_) => Code::BlockedAddress,
-                ResolveError::Unknown { .. } => Code::Dns,
-            };
-            return FetchError::new(code, refused.to_string());
-        }
-        if inner.downcast_ref::<rustls::Error>().is_some() {
-            return FetchError::new(Code::Tls, format!("TLS failed: {inner}"));
-        }
-        if let Some(error) = inner.downcast_ref::<io::Error>()
-            && let Some(code) = code_of_io(error, phase)
-        {
-            return FetchError::new(code, format!("the connection failed: {error}"));
-        }
-        texts.push(inner.to_string());
-        cause = inner.source();
+    decoder.finish(&mut body)?;
+    let kind = kind.unwrap_or_else(|| sniff(declared.as_deref(), &body, nosniff));
+    let is_skipped = !is_wanted(kind) && !body.is_empty();
+    if is_skipped {
+        body = Vec::new();
     }
-    let innermost = texts.last().cloned().unwrap_or_default();
-    let code = code_of_text(&texts.join(": ").to_ascii_lowercase(), error, phase);
-    let what = match phase {
-        Phase::Head => "no usable answer came",
-        Phase::Body => "the answer broke off",
-    };
-    FetchError::new(code, format!("{what}: {innermost}"))
-}
-
-fn code_of_io(error: &io::Error, phase: Phase) -> Option<Code> {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkUnreachable => Some(Code::Refused),
-        io::ErrorKind::ConnectionReset
-        | io::ErrorKind::ConnectionAborted
-        | io::ErrorKind::BrokenPipe => Some(Code::Reset),
-        io::ErrorKind::TimedOut => Some(Code::Timeout),
-        io::ErrorKind::UnexpectedEof if phase == Phase::Body => Some(Code::Truncated),
-        _ => None,
-    }
-}
-
-fn code_of_text(text: &str, error: &reqwest::Error, phase: Phase) -> Code {
-    let has = |word: &str| text.contains(word);
-    match () {
-        () if error.is_timeout() => Code::Timeout,
-        () if has("certificate") || has("tls") || has("handshake") => Code::Tls,
-        () if has("message head is too large") || has("too many headers") => Code::HeadersTooLarge,
-        () if has("connection closed before message completed") && phase == Phase::Head => {
-            Code::EmptyResponse
-        }
-        () if has("incomplete message") || has("end of file before message length") => {
-            if phase == Phase::Head {
-                Code::EmptyResponse
-            } else {
-                Code::Truncated
-            }
-        }
-        () if has("unexpected eof") => Code::Truncated,
-        () if has("invalid content-length") || has("transfer-encoding") || has("chunk") => {
-            Code::BadFraming
-        }
-        () if error.is_decode()
-            || has("deflate")
-            || has("gzip")
-            || has("brotli")
-            || has("zstd") =>
-        {
-            Code::Decode
-        }
-        () if error.is_connect() => Code::Refused,
-        () if phase == Phase::Body => Code::Truncated,
-        () => Code::Protocol,
-    }
-}
-
-/// What Retry-After asks for (RFC 9110, 10.2.3): whole seconds, or a date seen from `now`.
-pub fn retry_after(headers: &HeaderMap, now: std::time::SystemTime) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().ok().map(Duration::from_secs);
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(now).unwrap_or(Duration::ZERO))
-}
-
-/// Seconds for which Cache-Control lets an answer be kept; `None` where it says nothing.
-pub fn max_age(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers
-        .get(header::CACHE_CONTROL)?
-        .to_str()
-        .ok()?
-        .to_ascii_lowercase();
-    let mut found = None;
-    for directive in text.split(',').map(str::trim) {
-        if directive == "no-store" || directive == "no-cache" {
-            return Some(Duration::ZERO);
-        }
-        if let Some(seconds) = directive.strip_prefix("max-age=") {
-            found = seconds
-                .trim_matches('"')
-                .parse()
-                .ok()
-                .map(Duration::from_secs);
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
-    use http::{HeaderMap, HeaderValue, header};
-
-    use super::{max_age, retry_after};
-
-    fn asked(text: &str) -> Option<u64> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_str(text).unwrap());
-        let now = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
-        retry_after(&headers, now).map(|span| span.as_secs())
-    }
-
-    #[test]
-    fn a_pause_is_whole_seconds_or_a_date() {
-        assert_eq!(asked("120"), Some(120));
-        assert_eq!(asked("Thu, 01 Jan 2026 00:02:00 GMT"), Some(120));
-        assert_eq!(asked("Thursday, 01-Jan-26 00:02:00 GMT"), Some(120));
-        assert_eq!(asked("Thu, 01 Jan 2015 00:02:00 GMT"), Some(0));
-        for wrong in ["-5", "1.5", "soon", ""] {
-            assert_eq!(asked(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn cache_control_bounds_how_long_an_answer_is_kept() {
-        let kept = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(text));
-            max_age(&headers).map(|span| span.as_secs())
-        };
-        assert_eq!(kept("public, max-age=60"), Some(60));
-        assert_eq!(kept("no-store, max-age=60"), Some(0));
-        assert_eq!(kept("public"), None);
-    }
+    Ok(Content {
+        body,
+        kind,
+        is_skipped,
+    })
 }

@@ -6,6 +6,7 @@
 mod report;
 mod start;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proto::v1;
@@ -17,6 +18,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 
+use crate::cookies::header_for;
 use crate::errand::{Done, RobotsDone, Tools};
 use crate::gates::{Gates, Pass};
 use crate::host_core::{Grant, HostCore};
@@ -91,12 +93,16 @@ pub(crate) struct HostState {
     /// Where robots.txt is asked next, and after how many redirects.
     robots_at: Option<(CrawlUrl, u32)>,
     fresh: Option<v1::RobotsCopy>,
+    /// A copy that has grown old: it is asked for again, and holds where that fails (RFC 9309, 2.3.1.4).
+    old: Option<v1::RobotsCopy>,
     last_start: Option<Timestamp>,
     interval: Duration,
     in_flight: usize,
     pass: Option<Pass>,
     is_waiting_for_pass: bool,
     requests: Vec<AbortHandle>,
+    /// Cookies of each session at this host's domain.
+    jars: BTreeMap<String, Vec<v1::Cookie>>,
     running: Vec<(v1::Ticket, OwnedSemaphorePermit)>,
     alarm: Option<JoinHandle<Result<(), ractor::MessagingErr<HostMsg>>>>,
     is_draining: bool,
@@ -125,27 +131,35 @@ impl Actor for HostActor {
             fetch_timeout: self.tools.config.fetch_timeout,
         };
         let in_flight = grant.in_flight;
+        let mut lease = lease;
         let mut state = HostState {
             lease_id: lease.lease_id,
             epoch: lease.epoch,
-            core: HostCore::new(grant, lease.tickets),
+            core: HostCore::new(grant, Vec::new()),
             rules: Rules::Unknown,
             robots_at: Some((robots_url, 0)),
             fresh: None,
+            old: None,
             last_start: None,
             interval,
             in_flight,
             pass: None,
             is_waiting_for_pass: false,
             requests: Vec::new(),
+            jars: BTreeMap::new(),
             running: Vec::new(),
             alarm: None,
             is_draining: false,
             is_ended: false,
             key,
         };
-        if let Some(copy) = &lease.robots {
-            state.adopt(copy, &self.tools.config.agent);
+        state.take_cookies(&mut lease.tickets);
+        state.core.extend(lease.tickets);
+        match lease.robots {
+            Some(copy) if copy.age_millis < copy.max_age_millis => {
+                state.adopt(&copy, &self.tools.config.agent);
+            }
+            old => state.old = old,
         }
         myself.cast(HostMsg::Wake)?;
         Ok(state)
@@ -176,7 +190,10 @@ impl Actor for HostActor {
             } => {
                 self.robots_for(state, *ticket, done, started);
             }
-            HostMsg::Extend(tickets) => state.core.extend(tickets),
+            HostMsg::Extend(mut tickets) => {
+                state.take_cookies(&mut tickets);
+                state.core.extend(tickets);
+            }
             HostMsg::Renew(ends) => {
                 state.core.renew(ends - MARGIN);
             }
@@ -216,6 +233,30 @@ impl HostState {
         self.interval = self
             .interval
             .max(Duration::from_millis(copy.crawl_delay_millis));
+    }
+
+    /// Takes what the coordinator keeps of cookies off the tickets; what this host set itself is newer.
+    fn take_cookies(&mut self, tickets: &mut [v1::Ticket]) {
+        for ticket in tickets
+            .iter_mut()
+            .filter(|ticket| !ticket.cookies.is_empty())
+        {
+            let jar = self.jars.entry(ticket.session_id.clone()).or_default();
+            for cookie in std::mem::take(&mut ticket.cookies) {
+                if !jar
+                    .iter()
+                    .any(|known| proto::cookies::is_same(known, &cookie))
+                {
+                    jar.push(cookie);
+                }
+            }
+        }
+    }
+
+    /// The Cookie header for a ticket.
+    fn cookies_for(&self, ticket: &v1::Ticket, now: Timestamp) -> Option<String> {
+        let jar = self.jars.get(&ticket.session_id)?;
+        header_for(jar, &CrawlUrl::parse(&ticket.url).ok()?, now)
     }
 
     fn forbids(&self, ticket: &v1::Ticket) -> bool {

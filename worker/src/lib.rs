@@ -8,6 +8,7 @@ mod bodies;
 pub mod capture;
 pub mod charset;
 mod config;
+pub mod cookies;
 mod errand;
 pub mod fetcher;
 mod gates;
@@ -72,7 +73,8 @@ impl Worker {
         let installed = rustls::crypto::ring::default_provider().install_default();
         drop(installed);
         let guard = Guard::new(config.allow_net.clone());
-        let resolver = Resolver::new(config.resolve.clone(), guard).map_err(StartError::Fetcher)?;
+        let resolver = Resolver::new(config.resolve.clone(), &config.name_servers, guard)
+            .map_err(StartError::Fetcher)?;
         let fetcher = Fetcher::new(&config, resolver).map_err(StartError::Fetcher)?;
         let config = Arc::new(config);
         let tools = Tools {

@@ -26,6 +26,9 @@ pub enum Kind {
     Binary,
 }
 
+/// How many of the first bytes decide (MIME Sniffing, 5.2).
+pub const SNIFFED: usize = 1445;
+
 /// A kind and the type it was taken for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
@@ -240,9 +243,9 @@ fn magic(body: &[u8]) -> Option<&'static str> {
 }
 
 /// Whether there is an octet that no text has (MIME Sniffing, 7.2), and no UTF-16 mark that explains it.
-fn looks_binary(body: &[u8]) -> bool {
+pub(crate) fn looks_binary(body: &[u8]) -> bool {
     let is_marked = body.starts_with(b"\xff\xfe") || body.starts_with(b"\xfe\xff");
-    let head = &body[..body.len().min(1445)];
+    let head = &body[..body.len().min(SNIFFED)];
     !is_marked
         && head
             .iter()

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::ResolverConfig;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use reqwest::dns::{Addrs, Name, Resolve as DnsResolve, Resolving};
 
 use crate::config::Resolve;
@@ -43,16 +44,21 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Builds a resolver. Without a readable system configuration only rules and the hosts file answer.
-    pub fn new(rules: Vec<Resolve>, guard: Guard) -> Result<Self, String> {
+    /// Builds a resolver that asks `name_servers`, or the system's when none is given. Without a readable system
+    /// configuration only rules answer.
+    pub fn new(
+        rules: Vec<Resolve>,
+        name_servers: &[SocketAddr],
+        guard: Guard,
+    ) -> Result<Self, String> {
+        let with =
+            |config| TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let mut builder = match TokioResolver::builder_tokio() {
+            _ if !name_servers.is_empty() => with(config_of(name_servers)),
             Ok(builder) => builder,
             Err(error) => {
                 tracing::warn!(%error, "no name servers are configured on this machine");
-                TokioResolver::builder_with_config(
-                    ResolverConfig::default(),
-                    hickory_resolver::net::runtime::TokioRuntimeProvider::default(),
-                )
+                with(ResolverConfig::default())
             }
         };
         let options = builder.options_mut();
@@ -74,9 +80,9 @@ impl Resolver {
 
     /// The addresses of `name` that may be connected to; at least one.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
-        let bare = name.trim_end_matches('.').to_ascii_lowercase();
+        let bare = bare(name);
         let found = match self.by_rule(&bare) {
-            Some(address) => vec![address],
+            Some(rule) => vec![rule.address],
             None => self.look_up(&bare).await?,
         };
         let mut refused = None;
@@ -97,7 +103,7 @@ impl Resolver {
         }
     }
 
-    fn by_rule(&self, name: &str) -> Option<IpAddr> {
+    fn by_rule(&self, name: &str) -> Option<&Resolve> {
         let exact = self.rules.iter().find(|rule| rule.pattern == name);
         let below = || {
             self.rules.iter().find(|rule| {
@@ -105,7 +111,7 @@ impl Resolver {
                 suffix.is_some_and(|suffix| name.ends_with(suffix) && name.len() > suffix.len())
             })
         };
-        exact.or_else(below).map(|rule| rule.address)
+        exact.or_else(below)
     }
 
     async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
@@ -126,6 +132,25 @@ impl Resolver {
     }
 }
 
+fn bare(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+fn config_of(name_servers: &[SocketAddr]) -> ResolverConfig {
+    let servers = name_servers.iter().map(|address| {
+        let at_port = |mut connection: ConnectionConfig| {
+            connection.port = address.port();
+            connection
+        };
+        let connections = vec![
+            at_port(ConnectionConfig::udp()),
+            at_port(ConnectionConfig::tcp()),
+        ];
+        NameServerConfig::new(address.ip(), true, connections)
+    });
+    ResolverConfig::from_name_servers(servers.collect())
+}
+
 fn unknown(name: &str, why: &str) -> ResolveError {
     ResolveError::Unknown {
         name: name.to_owned(),
@@ -138,9 +163,12 @@ impl DnsResolve for Resolver {
         let resolver = self.clone();
         Box::pin(async move {
             let found = resolver.addresses(name.as_str()).await?;
+            // The client takes the scheme's own port for 0, and the URL's where it names one.
+            let port = resolver.by_rule(&bare(name.as_str()));
+            let port = port.and_then(|rule| rule.port).unwrap_or(0);
             let sockets: Vec<SocketAddr> = found
                 .into_iter()
-                .map(|address| SocketAddr::new(address, 0))
+                .map(|address| SocketAddr::new(address, port))
                 .collect();
             let all: Addrs = Box::new(sockets.into_iter());
             Ok(all)
@@ -160,10 +188,11 @@ mod tests {
             .map(|(pattern, address)| Resolve {
                 pattern: (*pattern).to_owned(),
                 address: address.parse().unwrap(),
+                port: None,
             })
             .collect();
         let allowed = allowed.iter().map(|net| net.parse().unwrap()).collect();
-        Resolver::new(rules, Guard::new(allowed)).unwrap()
+        Resolver::new(rules, &[], Guard::new(allowed)).unwrap()
     }
 
     #[tokio::test]

@@ -3,17 +3,22 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::{HeaderName, header};
 use proto::v1::RobotsCopy;
 use proto::v1::robots_copy::Verdict;
 use proto::{Code, CrawlUrl, HostKey};
 
-use crate::fetcher::{Answer, FetchError, max_age, retry_after};
+use crate::fetcher::fields::{location, max_age, retry_after};
+use crate::fetcher::{Answer, FetchError};
 use crate::robots::Robots;
 
 /// What is parsed of a robots.txt, in bytes.
 pub const MAX_BYTES: u64 = 500 * 1024;
 /// Redirects that are followed.
 pub const MAX_HOPS: u32 = 5;
+
+/// Longest validator that is kept, in bytes.
+const MAX_VALIDATOR: usize = 1024;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// An unreachable robots.txt is asked for again after this.
@@ -27,13 +32,25 @@ pub enum Reading {
     Again(CrawlUrl),
 }
 
-/// Reads the answer to a request for `asked`, `hops` redirects after robots.txt of `origin`.
+/// What was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The address.
+    pub url: &'a CrawlUrl,
+    /// The host whose rules these will be.
+    pub origin: &'a HostKey,
+    /// Redirects that led to the address.
+    pub hops: u32,
+    /// Our product token.
+    pub agent: &'a str,
+    /// The copy whose validators were sent.
+    pub earlier: Option<&'a RobotsCopy>,
+}
+
+/// Reads the answer to a request for robots.txt.
 pub fn read(
     answer: &Result<Answer, FetchError>,
-    asked: &CrawlUrl,
-    origin: &HostKey,
-    hops: u32,
-    agent: &str,
+    asked: &Asked<'_>,
     now: std::time::SystemTime,
 ) -> Reading {
     let answer = match answer {
@@ -43,8 +60,9 @@ pub fn read(
     };
     let status = answer.status.as_u16();
     match status {
-        200..=299 => Reading::Copy(rules(answer, origin, agent)),
-        300..=399 => redirected(answer, asked, hops),
+        200..=299 => Reading::Copy(rules(answer, asked.origin, asked.agent)),
+        304 => Reading::Copy(unchanged(answer, asked.earlier)),
+        300..=399 => redirected(answer, asked.url, asked.hops),
         429 | 500.. => {
             let detail = format!("robots.txt answers {status}");
             let mut copy = unreachable(Code::RobotsUnreachable, &detail);
@@ -71,15 +89,40 @@ fn rules(answer: &Answer, origin: &HostKey, agent: &str) -> RobotsCopy {
         sitemaps,
         body,
         max_age_millis: millis(kept_for(answer)),
+        etag: field(answer, &header::ETAG),
+        last_modified: field(answer, &header::LAST_MODIFIED),
         ..RobotsCopy::default()
     }
 }
 
+fn field(answer: &Answer, name: &HeaderName) -> String {
+    let value = answer
+        .headers
+        .get(name)
+        .and_then(|value| value.to_str().ok());
+    value
+        .filter(|text| text.len() <= MAX_VALIDATOR)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The earlier copy, as good as new.
+fn unchanged(answer: &Answer, earlier: Option<&RobotsCopy>) -> RobotsCopy {
+    match earlier {
+        Some(copy) => RobotsCopy {
+            age_millis: 0,
+            max_age_millis: millis(kept_for(answer)),
+            ..copy.clone()
+        },
+        None => unreachable(
+            Code::Protocol,
+            "robots.txt answers 304 though nobody asked whether it changed",
+        ),
+    }
+}
+
 fn redirected(answer: &Answer, asked: &CrawlUrl, hops: u32) -> Reading {
-    let location = answer.headers.get(http::header::LOCATION);
-    let target = location
-        .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
-        .and_then(|text| asked.join(text).ok());
+    let target = location(&answer.headers).and_then(|text| asked.join(&text).ok());
     let Some(target) = target else {
         return Reading::Copy(allow_all(kept_for(answer)));
     };

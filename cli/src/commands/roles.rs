@@ -157,7 +157,7 @@ pub(super) async fn worker(settings: &Settings) -> Result<ExitCode, Failure> {
     let clock = Clock::start();
     let stop = stop_signal()?;
     let channel = remote(url).map_err(Failure::Usage)?.connect_lazy();
-    let config = rooms::worker(settings);
+    let config = rooms::worker(settings).map_err(Failure::Usage)?;
     let worker = Worker::start(config, channel, clock)
         .await
         .map_err(|error| Failure::Failed(chain(&error)))?;

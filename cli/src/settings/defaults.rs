@@ -29,6 +29,12 @@ impl Settings {
         fn text<T: ToString>(value: Option<&T>) -> Option<String> {
             value.map(ToString::to_string)
         }
+        let files: Vec<String> = self
+            .ca_file
+            .iter()
+            .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            .map(|path| path.display().to_string())
+            .collect();
         let all = [
             ("min_interval", text(self.min_interval.as_ref())),
             ("per_host", text(self.per_host.as_ref())),
@@ -38,6 +44,8 @@ impl Settings {
             ("user_agent", text(self.user_agent.as_ref())),
             ("allow_net", list(&self.allow_net)),
             ("resolve", list(&self.resolve)),
+            ("name_server", list(&self.name_server)),
+            ("ca_file", list(&files)),
             ("fetch_timeout", text(self.fetch_timeout.as_ref())),
             ("max_body", text(self.max_body.as_ref())),
             ("lease", text(self.lease.as_ref())),
@@ -56,7 +64,7 @@ impl Settings {
     /// The same settings as this process runs with them, defaults included.
     pub(crate) fn effective(&self) -> BTreeMap<String, String> {
         let mut all = self.clone().or(Self::defaults()).said();
-        for key in ["allow_net", "resolve"] {
+        for key in ["allow_net", "resolve", "name_server", "ca_file"] {
             all.entry(key.to_owned()).or_default();
         }
         all

@@ -1,6 +1,6 @@
 //! Kinds of values that settings have.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -49,6 +49,8 @@ pub(crate) struct Resolve {
     pub(crate) pattern: String,
     /// Where it is found.
     pub(crate) address: IpAddr,
+    /// The port that stands for the scheme's own.
+    pub(crate) port: Option<u16>,
 }
 
 impl FromStr for Resolve {
@@ -56,22 +58,39 @@ impl FromStr for Resolve {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("`{text}` is not NAME=IP, such as `docs.test=127.0.0.1` or `*.test=127.0.0.1`")
+            format!(
+                "`{text}` is not NAME=IP or NAME=IP:PORT, such as `docs.test=127.0.0.1` or `*.test=[::1]:8080`"
+            )
         };
-        let (pattern, address) = text.split_once('=').ok_or_else(wrong)?;
-        let address = address.trim().parse().map_err(|_| wrong())?;
+        let (pattern, place) = text.split_once('=').ok_or_else(wrong)?;
+        let place = place.trim();
+        let (address, port) = match (place.parse::<IpAddr>(), place.parse::<SocketAddr>()) {
+            (Ok(address), _) => (address, None),
+            (_, Ok(socket)) if socket.port() != 0 => (socket.ip(), Some(socket.port())),
+            _ => return Err(wrong()),
+        };
         let pattern = pattern.trim().to_ascii_lowercase();
         let bare = pattern.strip_prefix("*.").unwrap_or(&pattern);
         if bare.is_empty() || bare.contains(['*', '/', ':']) {
             return Err(wrong());
         }
-        Ok(Self { pattern, address })
+        Ok(Self {
+            pattern,
+            address,
+            port,
+        })
     }
 }
 
 impl std::fmt::Display for Resolve {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}={}", self.pattern, self.address)
+        match self.port {
+            Some(port) => {
+                let socket = SocketAddr::new(self.address, port);
+                write!(out, "{}={socket}", self.pattern)
+            }
+            None => write!(out, "{}={}", self.pattern, self.address),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::records::SnapshotRow;
 use crate::slice::decode;
 use crate::store::Table;
 
-const MAX_CHAIN: usize = 12;
+const MAX_CHAIN: usize = 64;
 
 impl Catalog {
     /// How a URL stands, with redirects and duplicates followed.

@@ -417,6 +417,14 @@ impl v1::sessions_server::Sessions for SessionDoor {
         Ok(Response::new(Box::pin(frames)))
     }
 
+    async fn host(
+        &self,
+        request: Request<v1::HostRequest>,
+    ) -> Result<Response<v1::HostReply>, Status> {
+        let url = request.into_inner().url;
+        Ok(Response::new(self.catalog.host(&url, self.clock.now())?))
+    }
+
     async fn cluster(
         &self,
         _: Request<v1::ClusterRequest>,

@@ -32,6 +32,8 @@ pub(crate) struct Policy {
     pub(crate) per_domain: u32,
     /// How long a lease lasts without a heartbeat.
     pub(crate) lease: Duration,
+    /// Redirects in a row that are followed.
+    pub(crate) max_redirects: u32,
 }
 
 /// What has to happen outside once the batch is committed.
@@ -282,7 +284,9 @@ impl ShardCore {
         }
         let has_work = !host.sessions.is_empty() || !host.asks.is_empty();
         if host.lease.is_none() && has_work {
-            let asked_again = host.elsewhere.as_ref().map(|(_, _, at)| *at);
+            // What it holds for others does not wait for what others hold for it.
+            let elsewhere = host.elsewhere.as_ref().filter(|_| host.asks.is_empty());
+            let asked_again = elsewhere.map(|(_, _, at)| *at);
             let at = host.clock.max(asked_again.unwrap_or_default());
             host.due_at = Some(at);
             self.due.insert((at, key.clone()));

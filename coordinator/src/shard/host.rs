@@ -21,6 +21,10 @@ const ROBOTS_WAITS: [u64; 4] = [15_000, 60_000, 180_000, 300_000];
 const SILENT_WAIT: u64 = 1_000;
 const FIRST_BACK_OFF: u64 = 60_000;
 const DAY: u64 = 24 * 60 * 60 * 1000;
+/// How old a copy of robots.txt may be that holds while the file cannot be read, in milliseconds.
+const OLD_COPY_FOR: u64 = 30 * DAY;
+/// And how long it holds before the file is asked for again, once that was tried in vain a few times.
+const OLD_COPY_WAIT: u64 = 60 * 60 * 1000;
 /// URLs that fail together when their host is given up.
 const FAIL_AT_ONCE: usize = 256;
 
@@ -145,16 +149,26 @@ impl ShardCore {
                 host.row.robots_at = (now - Duration::from_millis(copy.age_millis)).as_millis();
                 host.row.robots = Some(copy);
                 host.row.robots_tries = 0;
+                host.row.robots_until = 0;
                 let clock = host.clock;
                 if host.lease.is_none() {
                     self.write_host(now, key, clock);
                 }
                 self.robots_known(now, key)?;
             }
+            Verdict::Unreachable if Self::holds_old_copy(now, &mut host.row) => {
+                let clock = host.clock;
+                if host.lease.is_none() {
+                    self.write_host(now, key, clock);
+                }
+            }
             Verdict::Unreachable => {
                 host.unreadable = Some((copy.code.clone(), copy.detail.clone()));
                 if let Some(doom) = Self::hold(now, &mut host.row, &mut host.clock, &copy) {
                     host.doomed = Some(doom);
+                }
+                if copy.hops > 0 {
+                    self.fail_interactive(key, &copy)?;
                 }
             }
             Verdict::Elsewhere if copy.hops < ROBOTS_HOPS => {
@@ -175,6 +189,19 @@ impl ShardCore {
         }
         self.schedule(key);
         Ok(())
+    }
+
+    /// Whether there is a copy that may hold while the file cannot be read (RFC 9309, 2.3.1.4); if so, until the next try.
+    fn holds_old_copy(now: Timestamp, row: &mut HostRow) -> bool {
+        let age = now.as_millis().saturating_sub(row.robots_at);
+        if row.robots.is_none() || age > OLD_COPY_FOR {
+            return false;
+        }
+        let at = usize::try_from(row.robots_tries).unwrap_or(usize::MAX);
+        let wait = ROBOTS_WAITS.get(at).copied().unwrap_or(OLD_COPY_WAIT);
+        row.robots_tries = row.robots_tries.saturating_add(1);
+        row.robots_until = now.as_millis() + wait;
+        true
     }
 
     /// Holds a host whose robots.txt cannot be read; answers why it is given up after the last try.
@@ -200,7 +227,7 @@ impl ShardCore {
         let is_silent = [Code::BlockedAddress, Code::Dns]
             .map(Code::word)
             .contains(&copy.code.as_str());
-        let wait = if is_silent {
+        let wait = if is_silent && copy.hops == 0 {
             SILENT_WAIT
         } else {
             wait.max(copy.retry_after_millis.min(DAY))
@@ -226,13 +253,40 @@ impl ShardCore {
         let Some((code, detail)) = self.hosts.get(key).and_then(|host| host.doomed.clone()) else {
             return Ok(());
         };
+        let are_all = self.fail_some(key, &code, &detail, |_, _| true)?;
+        if let Some(host) = self.hosts.get_mut(key).filter(|_| are_all) {
+            host.doomed = None;
+        }
+        Ok(())
+    }
+
+    /// Tells those who wait for an answer at once that a robots.txt which lies elsewhere cannot be read.
+    fn fail_interactive(&mut self, key: &HostKey, copy: &v1::RobotsCopy) -> Result<(), StoreError> {
+        let code = Code::RobotsUnreachable.word();
+        let detail = format!(
+            "robots.txt could not be read: {} ({})",
+            copy.detail, copy.code
+        );
+        let reports = |core: &Self, id: &SessionId| core.reports_at_once(id);
+        self.fail_some(key, code, &detail, reports)?;
+        Ok(())
+    }
+
+    /// Fails what waits at a host for some sessions, a bounded number at once; whether nothing of it is left.
+    fn fail_some(
+        &mut self,
+        key: &HostKey,
+        code: &str,
+        detail: &str,
+        is_meant: impl Fn(&Self, &SessionId) -> bool,
+    ) -> Result<bool, StoreError> {
         let ids = self
             .hosts
             .get(key)
             .map(|h| h.sessions.keys().cloned().collect::<Vec<_>>());
         let mut left = FAIL_AT_ONCE;
         for id in ids.unwrap_or_default() {
-            if !self.open(&id)? {
+            if !self.open(&id)? || !is_meant(self, &id) {
                 continue;
             }
             let prefix = keys::queue_prefix(self.shard, key.as_str(), &id);
@@ -244,18 +298,15 @@ impl ShardCore {
                 };
                 if let Some(mut row) = self.url(&id, fingerprint)? {
                     self.take_out(&mut row);
-                    self.end(&id, &mut row, UrlState::Failed, &code, &detail);
+                    self.end(&id, &mut row, UrlState::Failed, code, detail);
                     self.write_url(&id, fingerprint, &row);
                 }
             }
             if left == 0 {
-                return Ok(());
+                return Ok(false);
             }
         }
-        if let Some(host) = self.hosts.get_mut(key) {
-            host.doomed = None;
-        }
-        Ok(())
+        Ok(true)
     }
 
     pub(super) fn robots_told(

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proto::v1::{self, SessionKind, TicketKind, order};
-use proto::{HostKey, SessionId, Timestamp};
+use proto::{DomainKey, HostKey, SessionId, Timestamp};
 
 use super::core::{Effect, LeaseHere, ShardCore, TicketHere};
 use super::pick::Pick;
@@ -95,18 +95,21 @@ impl ShardCore {
         if host.lease.is_some() {
             return Ok(Start::Done);
         }
+        let is_elsewhere = host.elsewhere.is_some();
         if let Some((target, hops, at)) = host.elsewhere.as_mut() {
-            *at = now + ASK_AGAIN;
-            let (target, hops, at) = (target.clone(), *hops, *at);
-            let to = target.domain().shard(self.shards);
-            let origin = key.clone();
-            self.effects.push(Effect::AskRobots {
-                to,
-                origin,
-                target,
-                hops,
-            });
-            return Ok(Start::Later(at));
+            if *at <= now {
+                *at = now + ASK_AGAIN;
+                let ask = Effect::AskRobots {
+                    to: target.domain().shard(self.shards),
+                    origin: key.clone(),
+                    target: target.clone(),
+                    hops: *hops,
+                };
+                self.effects.push(ask);
+            }
+            if host.asks.is_empty() {
+                return Ok(Start::Later(*at));
+            }
         }
         if host.doomed.is_some() {
             self.fail_waiting(key)?;
@@ -120,8 +123,13 @@ impl ShardCore {
         let Some(worker) = self.fleet.take_slot(&domain, self.shard) else {
             return Ok(Start::Stalled);
         };
-        let count = self.tickets_at_once(key);
-        let picks = self.pick(now, key, count, false)?;
+        let picks = match is_elsewhere {
+            true => Vec::new(),
+            false => {
+                let count = self.tickets_at_once(key);
+                self.pick(now, key, count, false)?
+            }
+        };
         let asks = self
             .hosts
             .get(key)
@@ -181,11 +189,12 @@ impl ShardCore {
             .unwrap_or(0);
         let interval = self.interval(key, asked);
         let mut tickets = Vec::new();
+        let domain = key.domain();
         for (origin, (url, hops)) in asks {
             tickets.push(self.robots_ticket(&mut lease, &origin, &url, hops));
         }
         for pick in picks {
-            tickets.push(self.ticket(&mut lease, pick));
+            tickets.push(self.ticket(&mut lease, pick, &domain)?);
         }
         let per_host = self.policy.per_host;
         let host = self.host(key)?;
@@ -195,12 +204,15 @@ impl ShardCore {
         lease.row.epoch = host.row.epoch;
         lease.row.interval = host.row.interval;
         let age = now.as_millis().saturating_sub(host.row.robots_at);
-        let fresh = host.row.robots.clone().filter(|copy| {
-            let is_rule = matches!(
-                copy.verdict(),
-                v1::robots_copy::Verdict::Rules | v1::robots_copy::Verdict::AllowAll
-            );
-            is_rule && age < copy.max_age_millis.min(DAY)
+        let held = host.row.robots_until.saturating_sub(now.as_millis());
+        let robots = host.row.robots.clone().map(|copy| {
+            let max_age = copy.max_age_millis.min(DAY);
+            v1::RobotsCopy {
+                age_millis: age,
+                // While the file cannot be read, an old copy is as good as a new one for some time.
+                max_age_millis: if held > 0 { age + held } else { max_age },
+                ..copy
+            }
         });
         let order = v1::Lease {
             lease_id,
@@ -210,17 +222,14 @@ impl ShardCore {
             interval_millis: lease.row.interval,
             not_before_millis: 0,
             ttl_millis: u64::try_from(self.policy.lease.as_millis()).unwrap_or(u64::MAX),
-            robots: fresh.map(|copy| v1::RobotsCopy {
-                age_millis: age,
-                ..copy
-            }),
+            robots,
             in_flight: per_host,
         };
         self.write_lease(&mut lease);
         let pessimistic = lease.expires + interval;
         self.leases.insert(lease_id, lease);
         self.write_host(now, key, pessimistic);
-        *self.domains.entry(key.domain()).or_default() += 1;
+        *self.domains.entry(domain).or_default() += 1;
         self.send(worker, order::Order::Lease(order), Some(lease_id));
         Ok(())
     }
@@ -269,8 +278,18 @@ impl ShardCore {
         }
     }
 
-    fn ticket(&mut self, lease: &mut LeaseHere, pick: Pick) -> v1::Ticket {
+    fn ticket(
+        &mut self,
+        lease: &mut LeaseHere,
+        pick: Pick,
+        domain: &DomainKey,
+    ) -> Result<v1::Ticket, StoreError> {
         let ticket_id = self.number();
+        let is_first = !lease.sessions.contains(&pick.session);
+        let cookies = match is_first || pick.row.is_redirect_target {
+            true => self.cookies(&pick.session, domain)?,
+            false => Vec::new(),
+        };
         lease.row.tickets.push(TicketRow {
             ticket_id,
             session: pick.session.to_string(),
@@ -291,6 +310,7 @@ impl ShardCore {
             url: entry.url,
             depth: entry.depth,
             attempt: entry.attempts,
+            cookies,
             ..v1::Ticket::default()
         };
         if let Some(here) = self.sessions.get(&pick.session) {
@@ -316,7 +336,7 @@ impl ShardCore {
                 robots: None,
             },
         );
-        ticket
+        Ok(ticket)
     }
 
     /// Adds urgent URLs to the lease that holds their host now.
@@ -334,10 +354,18 @@ impl ShardCore {
         let Some(mut lease) = self.leases.remove(&id) else {
             return Ok(());
         };
-        let tickets: Vec<_> = picks
+        let domain = key.domain();
+        let made = picks
             .into_iter()
-            .map(|pick| self.ticket(&mut lease, pick))
-            .collect();
+            .map(|pick| self.ticket(&mut lease, pick, &domain))
+            .collect::<Result<Vec<_>, _>>();
+        let tickets = match made {
+            Ok(tickets) => tickets,
+            Err(error) => {
+                self.leases.insert(id, lease);
+                return Err(error);
+            }
+        };
         let worker = lease.row.worker.clone();
         if !tickets.is_empty() {
             self.write_lease(&mut lease);

@@ -12,7 +12,6 @@ use crate::records::{Admission, UrlRow, Via};
 use crate::store::{StoreError, Table};
 
 const MAX_TRIES: u32 = 3;
-const MAX_HOPS: u32 = 10;
 
 impl ShardCore {
     /// Applies an outcome and confirms it; an old or repeated one changes nothing that has ended.
@@ -131,6 +130,11 @@ impl ShardCore {
             self.return_permit(&ticket);
             return Ok(());
         }
+        if !given.cookies.is_empty()
+            && let Ok(url) = CrawlUrl::parse(&given.url)
+        {
+            self.keep_cookies(now, &id, &url.domain(), &given.cookies)?;
+        }
         let retry_after = given
             .host
             .as_ref()
@@ -207,7 +211,7 @@ impl ShardCore {
         let cause = copy
             .map(|copy| (copy.code.clone(), copy.detail.clone()))
             .or(known);
-        let dead = [Code::Dns, Code::Refused, Code::BlockedAddress].map(Code::word);
+        let dead = [Code::Dns, Code::Refused, Code::Tls, Code::BlockedAddress].map(Code::word);
         let is_dead = cause
             .as_ref()
             .is_some_and(|(code, _)| dead.contains(&code.as_str()));
@@ -288,8 +292,9 @@ impl ShardCore {
             );
             return Ok(());
         }
-        if hops > MAX_HOPS {
-            let detail = format!("more than {MAX_HOPS} redirects in a row");
+        let most = self.policy.max_redirects;
+        if hops > most {
+            let detail = format!("more than {most} redirects in a row");
             self.end(
                 id,
                 row,
@@ -326,7 +331,7 @@ impl ShardCore {
         target: &CrawlUrl,
     ) -> Result<bool, StoreError> {
         let mut next = target.clone();
-        for _ in 0..=MAX_HOPS {
+        for _ in 0..=self.policy.max_redirects {
             if next.fingerprint() == from {
                 return Ok(true);
             }

@@ -53,6 +53,7 @@ impl Bench {
             per_host: 1,
             per_domain: 2,
             lease: Duration::from_millis(LEASE),
+            max_redirects: 10,
         };
         let shared = (directory.clone(), fleet.clone());
         let core = ShardCore::new(0, 1, policy.clone(), store.clone(), shared, at(0));
@@ -159,6 +160,7 @@ impl Bench {
     fn report(&mut self, now: Timestamp, lease: &v1::Lease, result: Report, host: v1::HostFacts) {
         let ticket = &lease.tickets[0];
         let outcome = v1::Outcome {
+            cookies: Vec::new(),
             lease_id: lease.lease_id,
             ticket_id: ticket.ticket_id,
             epoch: lease.epoch,

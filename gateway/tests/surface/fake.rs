@@ -344,6 +344,10 @@ impl Sessions for Fake {
         Ok(Response::new(Box::pin(futures::stream::iter(frames))))
     }
 
+    async fn host(&self, _: Request<HostRequest>) -> Answer<HostReply> {
+        Err(Status::unimplemented("no tool asks for a host"))
+    }
+
     async fn cluster(&self, _: Request<ClusterRequest>) -> Answer<ClusterReply> {
         Ok(Response::new(ClusterReply {
             version: "1.2.3".into(),

@@ -1,6 +1,7 @@
 //! What comes back of a lease: outcomes, answers to robots.txt, and tickets that did not begin.
 
 use proto::v1::outcome::Result as Fate;
+use proto::v1::robots_copy::Verdict;
 use proto::{Timestamp, v1};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -24,7 +25,9 @@ impl HostActor {
                 state.rules = Rules::Unknown;
             }
             RobotsDone::Copy(copy) => {
-                state.adopt(&copy, &self.tools.config.agent);
+                let is_unreachable = copy.verdict() == Verdict::Unreachable;
+                let old = state.old.take().filter(|_| is_unreachable);
+                state.adopt(old.as_ref().unwrap_or(&copy), &self.tools.config.agent);
                 state.fresh = Some(*copy);
             }
         }
@@ -60,7 +63,13 @@ impl HostActor {
         let Some(window) = land(state, ticket, done.started) else {
             return;
         };
-        self.report(state, ticket, done.fate, done.facts, Some(window));
+        if !done.cookies.is_empty() {
+            let jar = state.jars.entry(ticket.session_id.clone()).or_default();
+            proto::cookies::merge(jar, &done.cookies, self.tools.clock.now());
+        }
+        let mut outcome = self.outcome(state, ticket, done.fate, done.facts);
+        outcome.cookies = done.cookies;
+        self.uplink.report(outcome, Some(window));
     }
 
     pub(super) fn report(
@@ -68,9 +77,20 @@ impl HostActor {
         state: &mut HostState,
         ticket: &v1::Ticket,
         fate: Fate,
-        mut facts: v1::HostFacts,
+        facts: v1::HostFacts,
         window: Option<OwnedSemaphorePermit>,
     ) {
+        let outcome = self.outcome(state, ticket, fate, facts);
+        self.uplink.report(outcome, window);
+    }
+
+    fn outcome(
+        &self,
+        state: &mut HostState,
+        ticket: &v1::Ticket,
+        fate: Fate,
+        mut facts: v1::HostFacts,
+    ) -> v1::Outcome {
         ::metrics::counter!(metrics::OUTCOMES, "outcome" => word_of(&fate)).increment(1);
         facts.robots = state.fresh.take();
         if let Some(last) = state.last_start {
@@ -78,7 +98,7 @@ impl HostActor {
             facts.has_started = true;
             facts.since_start_millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         }
-        let outcome = v1::Outcome {
+        v1::Outcome {
             lease_id: state.lease_id,
             ticket_id: ticket.ticket_id,
             epoch: state.epoch,
@@ -86,8 +106,8 @@ impl HostActor {
             url: ticket.url.clone(),
             host: Some(facts),
             result: Some(fate),
-        };
-        self.uplink.report(outcome, window);
+            cookies: Vec::new(),
+        }
     }
 
     pub(super) fn give_back(&self, state: &mut HostState, ticket: &v1::Ticket, why: &str) {

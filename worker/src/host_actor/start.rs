@@ -125,9 +125,9 @@ impl HostActor {
             let Some((url, hops)) = state.robots_at.clone() else {
                 return;
             };
-            let origin = state.key.clone();
+            let (origin, old) = (state.key.clone(), state.old.clone());
             tokio::spawn(async move {
-                let done = tools.robots(&url, &origin, hops).await;
+                let done = tools.robots(&url, &origin, hops, old.as_ref()).await;
                 drop(pass);
                 drop(actor.cast(HostMsg::Robots {
                     done,
@@ -137,9 +137,10 @@ impl HostActor {
             })
         } else {
             let Pass { window, flight } = pass;
+            let cookies = state.cookies_for(&ticket, now);
             state.running.push((ticket.clone(), window));
             tokio::spawn(async move {
-                let message = errand(&tools, ticket, now).await;
+                let message = errand(&tools, ticket, cookies.as_deref(), now).await;
                 drop(flight);
                 drop(actor.cast(message));
             })
@@ -183,9 +184,14 @@ impl HostActor {
     }
 }
 
-async fn errand(tools: &Tools, ticket: v1::Ticket, started: Timestamp) -> HostMsg {
+async fn errand(
+    tools: &Tools,
+    ticket: v1::Ticket,
+    cookies: Option<&str>,
+    started: Timestamp,
+) -> HostMsg {
     if ticket.kind() != TicketKind::Robots {
-        let done = Box::new(tools.run(&ticket, started).await);
+        let done = Box::new(tools.run(&ticket, cookies, started).await);
         return HostMsg::Done {
             ticket: Box::new(ticket),
             done,
@@ -193,7 +199,7 @@ async fn errand(tools: &Tools, ticket: v1::Ticket, started: Timestamp) -> HostMs
     }
     let origin = HostKey::parse(&ticket.robots_origin);
     let done = match (origin, CrawlUrl::parse(&ticket.url)) {
-        (Ok(origin), Ok(url)) => tools.robots(&url, &origin, ticket.depth).await,
+        (Ok(origin), Ok(url)) => tools.robots(&url, &origin, ticket.depth, None).await,
         _ => RobotsDone::Copy(Box::default()),
     };
     HostMsg::RobotsFor {

@@ -1,0 +1,126 @@
+//! What kept an answer from coming, as a stable code.
+
+use std::error::Error as StdError;
+use std::io;
+
+use proto::Code;
+
+use super::decode::DecodeError;
+use crate::resolver::ResolveError;
+
+/// No answer, or none that can be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct FetchError {
+    /// The stable code.
+    pub code: Code,
+    /// One sentence.
+    pub detail: String,
+}
+
+impl FetchError {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+        }
+    }
+
+    /// Whether the same request may succeed a little later.
+    pub const fn may_retry(&self) -> bool {
+        matches!(
+            self.code,
+            Code::Timeout | Code::Reset | Code::EmptyResponse | Code::Truncated | Code::Refused
+        )
+    }
+}
+
+impl From<DecodeError> for FetchError {
+    fn from(error: DecodeError) -> Self {
+        let code = match error {
+            DecodeError::Unsupported(_) | DecodeError::TooMany(_) => Code::UnsupportedCoding,
+            DecodeError::Broken { .. } => Code::Decode,
+            DecodeError::TooLarge(_) => Code::TooLarge,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// How far the answer had come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Head,
+    Body,
+}
+
+/// The stable code for whatever the client says, from the innermost cause outwards.
+pub(super) fn classify(error: &reqwest::Error, phase: Phase) -> FetchError {
+    let mut texts = Vec::new();
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(refused) = inner.downcast_ref::<ResolveError>() {
+            let code = match refused {
+                ResolveError::Blocked(_) => Code::BlockedAddress,
+                ResolveError::Unknown { .. } => Code::Dns,
+            };
+            return FetchError::new(code, refused.to_string());
+        }
+        if inner.downcast_ref::<rustls::Error>().is_some() {
+            return FetchError::new(Code::Tls, format!("TLS failed: {inner}"));
+        }
+        if let Some(error) = inner.downcast_ref::<io::Error>()
+            && let Some(code) = code_of_io(error, phase)
+        {
+            return FetchError::new(code, format!("the connection failed: {error}"));
+        }
+        texts.push(inner.to_string());
+        cause = inner.source();
+    }
+    let innermost = texts.last().cloned().unwrap_or_default();
+    let code = code_of_text(&texts.join(": ").to_ascii_lowercase(), error, phase);
+    let what = match phase {
+        Phase::Head => "no usable answer came",
+        Phase::Body => "the answer broke off",
+    };
+    FetchError::new(code, format!("{what}: {innermost}"))
+}
+
+fn code_of_io(error: &io::Error, phase: Phase) -> Option<Code> {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable => Some(Code::Refused),
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe => Some(Code::Reset),
+        io::ErrorKind::TimedOut => Some(Code::Timeout),
+        io::ErrorKind::UnexpectedEof if phase == Phase::Body => Some(Code::Truncated),
+        _ => None,
+    }
+}
+
+fn code_of_text(text: &str, error: &reqwest::Error, phase: Phase) -> Code {
+    let has = |word: &str| text.contains(word);
+    match () {
+        () if error.is_timeout() => Code::Timeout,
+        () if has("certificate") || has("tls") || has("handshake") => Code::Tls,
+        () if has("message head is too large") || has("too many headers") => Code::HeadersTooLarge,
+        () if has("connection closed before message completed") && phase == Phase::Head => {
+            Code::EmptyResponse
+        }
+        () if has("incomplete message") || has("end of file before message length") => {
+            if phase == Phase::Head {
+                Code::EmptyResponse
+            } else {
+                Code::Truncated
+            }
+        }
+        () if has("unexpected eof") => Code::Truncated,
+        () if has("invalid content-length") || has("transfer-encoding") || has("chunk") => {
+            Code::BadFraming
+        }
+        () if error.is_connect() => Code::Refused,
+        () if phase == Phase::Body => Code::Truncated,
+        () => Code::Protocol,
+    }
+}
