@@ -4,10 +4,12 @@
 //! names; [`process`], [`command`] and [`cluster`] run the real program; [`mcp_client`] speaks to it, [`nginx`] serves real pages to it. Nothing in here
 //! reaches into a room: the tests judge what a visitor log, a folder or a client can see.
 
+pub mod certificates;
 pub mod cluster;
 pub mod command;
 pub mod dns;
 pub mod fake_web;
+pub mod live;
 pub mod mcp_client;
 pub mod nginx;
 pub mod politeness;

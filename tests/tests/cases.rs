@@ -2,14 +2,18 @@
 //!
 //! Every `*.jsonl` in `CASES_DIR` (beside the workspace by default) holds one kind of case, one a line; the README
 //! there says what they mean. Each case runs in a thread of its own with a deadline, so that a hang is a failure and
-//! not a hang. Kinds that need a network are run elsewhere and are counted here as not run.
+//! not a hang. `CASE=ht-` runs the cases whose id begins so.
 
+#[path = "cases/http.rs"]
+mod http;
 #[path = "cases/markdown.rs"]
 mod markdown;
 #[path = "cases/page_links.rs"]
 mod page_links;
 #[path = "cases/robots.rs"]
 mod robots;
+#[path = "cases/robots_http.rs"]
+mod robots_http;
 #[path = "cases/sitemaps.rs"]
 mod sitemaps;
 #[path = "cases/urls.rs"]
@@ -37,6 +41,8 @@ fn runner(kind: &str) -> Option<fn(&Value, &Value) -> Verdict> {
         "url" => Some(urls::check),
         "html_links" => Some(page_links::check),
         "markdown" => Some(markdown::check),
+        "http" => Some(http::check),
+        "robots_http" => Some(robots_http::check),
         _ => None,
     }
 }
@@ -55,6 +61,7 @@ fn every_case_is_answered_as_it_says() {
         println!("skipped: no cases at {}", folder.display());
         return;
     }
+    let only = std::env::var_os("CASE").and_then(|id| id.into_string().ok());
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     for file in case_files(&folder) {
         let text = std::fs::read_to_string(&file).expect("read a file of cases");
@@ -62,6 +69,12 @@ fn every_case_is_answered_as_it_says() {
             let case: Value = serde_json::from_str(line).expect("a case is one JSON object a line");
             let kind = string(&case, "kind");
             let count = counts.entry(kind.clone()).or_default();
+            if only
+                .as_ref()
+                .is_some_and(|only| !string(&case, "id").starts_with(only.as_str()))
+            {
+                continue;
+            }
             let Some(check) = runner(&kind) else {
                 count.not_run += 1;
                 continue;
@@ -156,6 +169,20 @@ fn same(expected: &Value, field: &str, got: &Value, wrong: &mut Vec<String>) {
         && wanted != got
     {
         wrong.push(format!("{field}: expected {wanted}, got {got}"));
+    }
+}
+
+/// Compares one word, if the case expects one; of a list any is right.
+fn is_one_of(expected: &Value, field: &str, got: &str, wrong: &mut Vec<String>) {
+    let Some(wanted) = expected.get(field) else {
+        return;
+    };
+    let is_right = match wanted.as_array() {
+        Some(all) => all.iter().any(|one| one == got),
+        None => wanted == got,
+    };
+    if !is_right {
+        wrong.push(format!("{field}: expected {wanted}, got {got:?}"));
     }
 }
 
