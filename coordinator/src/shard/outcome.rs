@@ -229,7 +229,11 @@ impl ShardCore {
                     "robots.txt could not be read".to_owned(),
                 ),
             };
-            self.end(&id, &mut row, UrlState::Failed, &code, &detail);
+            let state = match code == Code::BlockedAddress.word() {
+                true => UrlState::Refused,
+                false => UrlState::Failed,
+            };
+            self.end(&id, &mut row, state, &code, &detail);
             self.write_url(&id, ticket.fingerprint, &row);
             return Ok(());
         }

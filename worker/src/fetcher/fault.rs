@@ -65,16 +65,21 @@ pub(super) fn classify(error: &reqwest::Error, phase: Phase) -> FetchError {
             };
             return FetchError::new(code, refused.to_string());
         }
-        if inner.downcast_ref::<rustls::Error>().is_some() {
+        let io = inner.downcast_ref::<io::Error>();
+        if inner.is::<rustls::Error>() {
             return FetchError::new(Code::Tls, format!("TLS failed: {inner}"));
         }
-        if let Some(error) = inner.downcast_ref::<io::Error>()
+        if let Some(error) = io
             && let Some(code) = code_of_io(error, phase)
         {
             return FetchError::new(code, format!("the connection failed: {error}"));
         }
         texts.push(inner.to_string());
-        cause = inner.source();
+        // An I/O error that carries another error passes over it when asked for its source.
+        cause = match io.and_then(io::Error::get_ref) {
+            Some(carried) => Some(carried),
+            None => inner.source(),
+        };
     }
     let innermost = texts.last().cloned().unwrap_or_default();
     let code = code_of_text(&texts.join(": ").to_ascii_lowercase(), error, phase);
