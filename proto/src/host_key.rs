@@ -71,7 +71,10 @@ pub struct DomainKey(String);
 impl DomainKey {
     /// Finds the domain of a host name as it stands in a canonical URL.
     pub fn of_name(name: &str) -> Self {
-        let bare = name.strip_suffix('.').unwrap_or(name);
+        let bare = match name.trim_end_matches('.') {
+            "" => name,
+            bare => bare,
+        };
         let is_address = bare.starts_with('[') || bare.parse::<std::net::Ipv4Addr>().is_ok();
         if is_address || !bare.contains('.') {
             return Self(bare.to_owned());
@@ -114,6 +117,9 @@ mod tests {
             ("127.0.0.1", "127.0.0.1"),
             ("[::1]", "[::1]"),
             ("example.com.", "example.com"),
+            ("example.com..", "example.com"),
+            ("alone..", "alone"),
+            ("..", ".."),
             ("com", "com"),
             ("github.io", "github.io"),
         ] {
