@@ -25,7 +25,7 @@ pub use scope::{CompiledScope, ScopeError};
 pub use states::{SESSION_STATES, URL_STATES};
 pub use status::{ErrorCode, Refusal};
 pub use timestamp::Timestamp;
-pub use url_rules::{Skip, TrapRules, UrlRules};
+pub use url_rules::{Shape, Skip, TrapRules, UrlRules, Years};
 
 /// Generated messages, clients and servers of the `crawlforge.v1` package.
 #[allow(

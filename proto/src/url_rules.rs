@@ -3,10 +3,14 @@
 //! The rules are options of a session; without any of them the answer is the canonical URL as it is. Parameters are
 //! compared by their canonical name without case, and what is kept stays byte for byte as it was.
 
+mod traps;
+
 use serde::{Deserialize, Serialize};
 use url::{EncodingOverride, Url};
 
 use crate::{Code, CrawlUrl, UrlError};
+
+pub use traps::{Shape, TrapRules, Years};
 
 /// Query parameters that name a campaign or a click, next to everything that begins with `utm_`.
 const TRACKING: [&str; 8] = [
@@ -35,15 +39,6 @@ pub struct UrlRules {
     pub traps: Option<TrapRules>,
 }
 
-/// Which paths look endless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrapRules {
-    /// How often a run of segments may follow its own first appearance directly.
-    pub max_repeat: usize,
-    /// How many segments that are not empty a path may have.
-    pub max_segments: usize,
-}
-
 /// Why a link is left.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Skip {
@@ -58,9 +53,14 @@ pub enum Skip {
         /// The bound.
         max: usize,
     },
-    /// Its path looks endless.
-    #[error("the path of `{0}` repeats itself or has too many segments")]
-    Trap(CrawlUrl),
+    /// It looks like one of many without an end.
+    #[error("`{url}` looks endless: {shape}")]
+    Trap {
+        /// The URL.
+        url: CrawlUrl,
+        /// What makes it look so.
+        shape: Shape,
+    },
 }
 
 impl Skip {
@@ -69,9 +69,19 @@ impl Skip {
         match self {
             Self::Url(UrlError::Scheme { .. }) => Code::BlockedScheme,
             Self::Url(UrlError::Malformed { .. }) => Code::OutOfScope,
-            Self::Url(UrlError::TooLong { .. }) | Self::TooLong { .. } | Self::Trap(_) => {
+            Self::Url(UrlError::TooLong { .. }) | Self::TooLong { .. } | Self::Trap { .. } => {
                 Code::Trap
             }
+        }
+    }
+
+    /// The stable word of the reason, finer than the code: what the ledger shows beside it.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Url(UrlError::Scheme { .. }) => "scheme",
+            Self::Url(UrlError::Malformed { .. }) => "malformed",
+            Self::Url(UrlError::TooLong { .. }) | Self::TooLong { .. } => "too_long",
+            Self::Trap { shape, .. } => shape.word(),
         }
     }
 }
@@ -95,13 +105,22 @@ impl UrlRules {
     /// Applies the rules to a URL that is canonical already.
     pub fn rewrite(&self, url: CrawlUrl) -> Result<CrawlUrl, Skip> {
         let url = self.with_parameters(url)?;
+        self.check(&url)?;
+        Ok(url)
+    }
+
+    /// Whether a URL may be admitted as it is: neither too long nor of a shape that has no end.
+    pub fn check(&self, url: &CrawlUrl) -> Result<(), Skip> {
         let length = url.as_str().len();
         if let Some(max) = self.max_len.filter(|max| length > *max) {
             return Err(Skip::TooLong { length, max });
         }
-        match self.traps {
-            Some(traps) if traps.catches(url.url().path()) => Err(Skip::Trap(url)),
-            Some(_) | None => Ok(url),
+        match self.traps.and_then(|traps| traps.catches(url)) {
+            Some(shape) => Err(Skip::Trap {
+                url: url.clone(),
+                shape,
+            }),
+            None => Ok(()),
         }
     }
 
@@ -159,35 +178,6 @@ impl CrawlUrl {
     }
 }
 
-impl TrapRules {
-    /// Whether a path looks endless. Takes time in the square of the number of segments at most.
-    pub fn catches(&self, path: &str) -> bool {
-        let path = path.strip_prefix('/').unwrap_or(path);
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let segments: Vec<&str> = path.split('/').collect();
-        let filled = segments.iter().filter(|segment| !segment.is_empty());
-        if filled.count() > self.max_segments {
-            return true;
-        }
-        let times = self.max_repeat.saturating_add(1);
-        let longest = segments.len() / times.saturating_add(1);
-        (1..=longest).any(|run| repeats(&segments, run, times))
-    }
-}
-
-/// Whether some run of `run` segments is followed by itself `times` times.
-fn repeats(segments: &[&str], run: usize, times: usize) -> bool {
-    let wanted = run.saturating_mul(times);
-    let mut streak = 0;
-    for (segment, later) in segments.iter().zip(segments.iter().skip(run)) {
-        streak = if segment == later { streak + 1 } else { 0 };
-        if streak >= wanted {
-            return true;
-        }
-    }
-    false
-}
-
 fn parameter_name(parameter: &str) -> &str {
     parameter.split('=').next().unwrap_or(parameter)
 }
@@ -221,7 +211,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::{Skip, TrapRules, UrlRules};
-    use crate::CrawlUrl;
+    use crate::{Code, CrawlUrl, Timestamp};
 
     fn page() -> CrawlUrl {
         CrawlUrl::parse("https://shop.test/a/list?x=1").unwrap()
@@ -271,22 +261,24 @@ mod tests {
     }
 
     #[test]
-    fn endless_paths_are_caught_and_dates_are_not() {
-        let traps = TrapRules {
-            max_repeat: 2,
-            max_segments: 8,
+    fn every_reason_has_a_word_of_its_own() {
+        let rules = UrlRules {
+            max_len: Some(60),
+            traps: Some(TrapRules::usual(Timestamp::from_millis(1_746_100_800_000))),
+            ..UrlRules::default()
         };
-        for (path, caught) in [
-            ("/a/b/a/b/a/b/", false),
-            ("/a/b/a/b/a/b/a/b", true),
-            ("/x/x/x", false),
-            ("/x/x/x/x", true),
-            ("/2024/05/05/news", false),
-            ("/1/2/3/4/5/6/7/8", false),
-            ("/1/2/3/4/5/6/7/8/9", true),
+        for (href, reason, code) in [
+            ("mailto:x", "scheme", Code::BlockedScheme),
+            ("http://[", "malformed", Code::OutOfScope),
+            ("/abcdefghijk".repeat(6).as_str(), "too_long", Code::Trap),
+            ("/x/x/x/x/x", "repeated_segments", Code::Trap),
+            ("/a;jsessionid=1", "session_id", Code::Trap),
+            ("/calendar/2999/1", "endless_calendar", Code::Trap),
         ] {
-            assert_eq!(traps.catches(path), caught, "{path}");
+            let skip = rules.apply(&page(), href).unwrap_err();
+            assert_eq!((skip.reason(), skip.code()), (reason, code), "{skip}");
         }
+        assert_eq!(rules.check(&page()), Ok(()));
     }
 
     #[test]

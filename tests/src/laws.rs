@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use proto::{CrawlUrl, DomainKey, HostKey, UrlRules};
+use proto::{CrawlUrl, DomainKey, HostKey, Timestamp, TrapRules, UrlRules};
 use worker::page::{self, Input, Page, Want};
 use worker::robots::Robots;
 use worker::{charset, media, sitemap};
@@ -61,10 +61,12 @@ pub fn url(bytes: &[u8]) {
         strip_tracking: true,
         strip_session: true,
         sort_query: true,
-        ..UrlRules::default()
+        max_len: Some(2000),
+        traps: Some(TrapRules::usual(Timestamp::from_millis(1_746_100_800_000))),
     };
     if let Ok(ruled) = rules.rewrite(found) {
         is_settled(&ruled);
+        assert_eq!(rules.check(&ruled), Ok(()));
         assert_eq!(
             rules.rewrite(ruled.clone()).as_ref(),
             Ok(&ruled),

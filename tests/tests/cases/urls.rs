@@ -14,7 +14,7 @@ pub fn check(input: &Value, expected: &Value) -> Verdict {
     let mut wrong = Vec::new();
     let (url, reason) = match answer {
         Ok(url) => (json!(url.as_str()), None),
-        Err(Skip::Trap(_)) => (Value::Null, Some("trap")),
+        Err(Skip::Trap { .. }) => (Value::Null, Some("trap")),
         Err(Skip::TooLong { .. } | Skip::Url(UrlError::TooLong { .. })) => {
             (Value::Null, Some("too_long"))
         }
@@ -42,6 +42,8 @@ fn applied(input: &Value, href: &str) -> Result<CrawlUrl, Skip> {
         traps: traps.is_object().then(|| TrapRules {
             max_repeat: number(&traps["max_repeat"]).unwrap_or(usize::MAX),
             max_segments: number(&traps["max_segments"]).unwrap_or(usize::MAX),
+            years: None,
+            sessions: false,
         }),
     };
     // A page that has no http address has no relative links for us, only absolute ones.
