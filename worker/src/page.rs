@@ -1,12 +1,14 @@
 //! What a page says: links, title, robots directives, and the parts that are derived from its tree.
 //!
 //! One pass over tokens gives the links and what stands in the head. A tree is built only when a derived part is
-//! wanted, and never for a page nested deeper than browsers go: building it takes time in the square of the depth.
+//! wanted, and given up for a page nested deeper than browsers go or that grows beyond all measure in it.
 //! Such a page gives links and flat text. Nothing here outlives the call but owned text.
 
+mod attributes;
 mod directives;
 mod facts;
 mod flat;
+mod growth;
 mod main_content;
 mod markdown;
 mod scan;
@@ -23,9 +25,6 @@ use scan::Scan;
 
 /// Most links that are taken from one page.
 pub const MAX_LINKS: usize = 10_000;
-
-/// Deepest tree that is built; browsers cap at the same depth.
-const MAX_DEPTH: usize = 512;
 
 /// What is to be read.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +144,7 @@ impl From {
 /// Reads a page.
 pub fn read(input: Input<'_>) -> Page {
     let (text, encoding) = charset::decode(input.body, input.content_type);
+    let text = attributes::bounded(&text);
     let scan = scan::run(&text, input.agent);
     let base = input.url.with_base_href(scan.base_href.as_deref());
     let robots = directives::of_headers(input.x_robots_tag, input.agent).and(scan.robots);
@@ -165,16 +165,16 @@ pub fn read(input: Input<'_>) -> Page {
     if input.want.links {
         page.links = resolved_links(&scan, &base, encoding);
     }
-    derive(&mut page, &text, &scan, &base, &input);
+    derive(&mut page, &text, &base, &input);
     page
 }
 
-fn derive(page: &mut Page, text: &str, scan: &Scan, base: &CrawlUrl, input: &Input<'_>) {
+fn derive(page: &mut Page, text: &str, base: &CrawlUrl, input: &Input<'_>) {
     let want = input.want;
     if !(want.markdown || want.text || want.html || want.facts) {
         return;
     }
-    if scan.depth > MAX_DEPTH {
+    let Some(document) = growth::parse(text) else {
         let flat = flat::text(text);
         if want.facts {
             page.facts = Some(facts::of_page(page, &flat));
@@ -182,8 +182,7 @@ fn derive(page: &mut Page, text: &str, scan: &Scan, base: &CrawlUrl, input: &Inp
         page.markdown = want.markdown.then(|| markdown::escaped_lines(&flat));
         page.text = want.text.then_some(flat);
         return;
-    }
-    let document = tree::parse(text);
+    };
     if want.facts {
         page.facts = Some(facts::of_tree(page, &document, base));
     }
@@ -277,6 +276,15 @@ pub fn encode_query(text: &str, encoding: &'static Encoding) -> Vec<u8> {
             }
         }
     }
+}
+
+/// Adds what of `text` fits into `most` bytes.
+fn push_within(out: &mut String, text: &str, most: usize) {
+    let mut end = most.saturating_sub(out.len()).min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.push_str(&text[..end]);
 }
 
 /// The text with every run of blanks as one, and none at its ends.

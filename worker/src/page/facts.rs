@@ -4,11 +4,14 @@ use dom_query::{Document, NodeRef};
 use proto::CrawlUrl;
 use serde_json::{Map, Value, json};
 
-use super::tree::{absolute, attribute, name, raw_text};
+use super::tree::{absolute, attribute, name, raw_text, text_within};
 use super::{Page, collapsed};
 
 /// Most images, headings, links and the like that are listed.
 const MAX_LISTED: usize = 1000;
+
+/// How much is read of the text of a heading or a link, in bytes.
+const MAX_LABEL: usize = 1000;
 
 /// Longest structured data that is kept, in bytes.
 const MAX_LD: usize = 256 * 1024;
@@ -76,13 +79,13 @@ struct Found {
 impl Found {
     fn element(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
         let name = name(node);
-        match name.as_str() {
+        match &*name {
             "meta" => self.meta(node),
             "link" => self.link_element(node, base),
             "script" => self.script(node),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 let level = name.as_bytes().get(1).map_or(0, |digit| digit - b'0');
-                let text = collapsed(&raw_text(node));
+                let text = collapsed(&text_within(node, MAX_LABEL));
                 push(&mut self.headings, json!({"level": level, "text": text}));
             }
             "img" => {
@@ -101,6 +104,9 @@ impl Found {
     }
 
     fn anchor(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
+        if self.links.len() >= MAX_LISTED {
+            return;
+        }
         let url = attribute(node, "href").and_then(|href| base.url().join(&href).ok());
         let Some(url) = url else {
             return;
@@ -118,7 +124,7 @@ impl Found {
         if kind == "other" {
             return;
         }
-        let text = collapsed(&raw_text(node));
+        let text = collapsed(&text_within(node, MAX_LABEL));
         let rel = attribute(node, "rel");
         let link = json!({"url": url.as_str(), "text": text, "rel": rel, "kind": kind});
         push(&mut self.links, link);

@@ -9,7 +9,9 @@ mod inline;
 mod list;
 mod table;
 
-use dom_query::{Document, NodeRef};
+use std::collections::HashSet;
+
+use dom_query::{Document, NodeId, NodeRef};
 use proto::CrawlUrl;
 
 use super::tree::{self, is_unseen, name};
@@ -24,12 +26,14 @@ const MAX_MARGINS: usize = 24;
 
 /// Writes the content of a tree; `base` makes its addresses absolute.
 pub(super) fn of_tree(document: &Document, base: &CrawlUrl) -> String {
+    let root = tree::content(document);
     let mut writer = Writer {
         base,
+        boxes: boxes(&root),
         depth: 0,
         margins: 0,
     };
-    let blocks = writer.blocks(&tree::content(document));
+    let blocks = writer.blocks(&root);
     let mut out = join(&blocks, Join::Loose);
     if !out.is_empty() {
         out.push('\n');
@@ -81,6 +85,8 @@ fn join(blocks: &[Block], how: Join) -> String {
 
 struct Writer<'a> {
     base: &'a CrawlUrl,
+    /// Elements with a block anywhere inside.
+    boxes: HashSet<NodeId>,
     depth: usize,
     margins: usize,
 }
@@ -168,7 +174,9 @@ impl Writer<'_> {
                 flow.flush(Kind::Paragraph);
             }
             // An inline element around blocks (`span`, `b`, a custom element) is only a box.
-            _ if !inline::is_formatting(name) && has_blocks(node) => self.children(node, flow),
+            _ if !inline::is_formatting(name) && self.boxes.contains(&node.id) => {
+                self.children(node, flow);
+            }
             _ => self.inline(node, &mut flow.inline),
         }
     }
@@ -212,10 +220,19 @@ impl Writer<'_> {
     }
 }
 
-/// Whether there is a block anywhere inside; stops at the first.
-fn has_blocks(node: &NodeRef<'_>) -> bool {
-    node.descendants_it()
-        .any(|inner| inner.is_element() && tree::is_block(&name(&inner)))
+/// The elements below `root` that have a block anywhere inside. Looks at each edge of the tree once.
+fn boxes(root: &NodeRef<'_>) -> HashSet<NodeId> {
+    let mut boxes = HashSet::new();
+    for block in root
+        .descendants_it()
+        .filter(|inner| tree::is_block(&name(inner)))
+    {
+        let mut above = block.parent();
+        while let Some(node) = above.filter(|node| boxes.insert(node.id)) {
+            above = node.parent();
+        }
+    }
+    boxes
 }
 
 /// Every line with a margin; blank lines get none but what a quote needs.

@@ -1,11 +1,12 @@
-//! The pass over tokens: links, title, base, metas, and how deep the page is nested.
+//! The pass over tokens: links, title, base, metas.
 //!
 //! A bare tokenizer knows no elements, so this sink keeps a light stack of open ones: enough to know foreign content
-//! (SVG, MathML), templates and text-only elements, and to bound the depth of the tree that a parser would build.
+//! (SVG, MathML), templates and text-only elements.
 
 mod open;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
@@ -14,7 +15,7 @@ use html5ever::tokenizer::{
 };
 
 use super::directives::{self, Asked};
-use super::{From, MAX_LINKS};
+use super::{From, MAX_LINKS, push_within};
 use open::OpenElements;
 
 /// Longest text of a link that is kept, in bytes.
@@ -45,8 +46,6 @@ pub(super) struct Scan {
     pub(super) language: Option<String>,
     pub(super) canonicals: Vec<String>,
     pub(super) robots: Asked,
-    /// The most elements that were open at once, near enough.
-    pub(super) depth: usize,
 }
 
 /// Runs the pass over a page's text.
@@ -56,6 +55,7 @@ pub(super) fn run(text: &str, agent: &str) -> Scan {
         open: OpenElements::default(),
         agent: agent.split('/').next().unwrap_or(agent).to_owned(),
         is_in_title: false,
+        known: HashMap::new(),
         anchor: None,
         is_head_over: false,
     }));
@@ -73,12 +73,7 @@ pub(super) fn run(text: &str, agent: &str) -> Scan {
         rest = &rest[end..];
     }
     tokenizer.end();
-    let state = tokenizer.sink.0.into_inner();
-    let depth = state.open.deepest();
-    Scan {
-        depth,
-        ..state.scan
-    }
+    tokenizer.sink.0.into_inner().scan
 }
 
 struct Sink(RefCell<State>);
@@ -88,6 +83,8 @@ struct State {
     open: OpenElements,
     agent: String,
     is_in_title: bool,
+    /// Where a link is, as it is written.
+    known: HashMap<(StrTendril, From), usize>,
     /// The link whose text is being read.
     anchor: Option<usize>,
     is_head_over: bool,
@@ -191,19 +188,28 @@ impl State {
         }
     }
 
+    /// Takes a link; one that is written like an earlier one only adds to that.
     fn link(&mut self, tag: &Tag, href: Option<&StrTendril>, from: From) -> Option<usize> {
         let href = href?;
-        if self.scan.links.len() >= MAX_LINKS {
+        let nofollow = attribute(tag, "rel").is_some_and(|rel| has_word(rel, "nofollow"));
+        let links = &mut self.scan.links;
+        if let Some(at) = self.known.get(&(href.clone(), from)).copied() {
+            let link = links.get_mut(at)?;
+            link.nofollow &= nofollow;
+            let is_unnamed = link.anchor.trim().is_empty();
+            return is_unnamed.then_some(at);
+        }
+        if links.len() >= MAX_LINKS {
             return None;
         }
-        let nofollow = attribute(tag, "rel").is_some_and(|rel| has_word(rel, "nofollow"));
-        self.scan.links.push(RawLink {
+        self.known.insert((href.clone(), from), links.len());
+        links.push(RawLink {
             href: href.clone(),
             from,
             nofollow,
             anchor: String::new(),
         });
-        Some(self.scan.links.len() - 1)
+        Some(links.len() - 1)
     }
 
     fn link_element(&mut self, tag: &Tag) {
@@ -243,14 +249,6 @@ impl State {
             self.link(tag, Some(&StrTendril::from_slice(target)), From::Refresh);
         }
     }
-}
-
-fn push_within(out: &mut String, text: &str, most: usize) {
-    let mut end = most.saturating_sub(out.len()).min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    out.push_str(&text[..end]);
 }
 
 fn attribute<'a>(tag: &'a Tag, name: &str) -> Option<&'a StrTendril> {

@@ -1,9 +1,11 @@
 //! Pages, from bytes to what they say.
 
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use proto::CrawlUrl;
 
-use super::{Input, Page, Want, read};
+use super::{Input, MAX_LINKS, Page, Want, read};
 
 fn read_all(body: &[u8], only_main_content: bool) -> Page {
     let url = CrawlUrl::parse("https://site.test/dir/page").unwrap();
@@ -49,6 +51,72 @@ fn links_in_templates_and_scripts_are_none() {
 fn a_page_of_navigation_only_is_not_emptied() {
     let page = read_all(b"<nav><a href=/x>only this</a></nav>", true);
     assert!(page.markdown.unwrap().contains("only this"));
+}
+
+/// Reads a page that must not take long, however slow the machine is.
+fn read_soon(body: &str) -> Page {
+    let started = Instant::now();
+    let page = read_all(body.as_bytes(), true);
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+    page
+}
+
+#[test]
+fn broken_markup_does_not_build_more_than_it_says() {
+    let unclosed: String = (0..5_000)
+        .map(|id| format!("<p><b id={id}>x</p>"))
+        .collect();
+    let nested = "<div><table><tr><td></div>x".repeat(5_000);
+    let foster = "<table><div>x".repeat(5_000);
+    let ignored = "<span><div></span>x".repeat(5_000);
+    for body in [unclosed, nested, foster, ignored] {
+        let page = read_soon(&body);
+        assert_eq!(
+            page.text.unwrap().matches('x').count(),
+            5_000,
+            "all text is there"
+        );
+    }
+}
+
+#[test]
+fn deep_and_wide_pages_are_read_in_time_that_grows_with_their_size() {
+    let boxes = "<div class=share>x".repeat(380);
+    let page = read_soon(&format!(
+        "{boxes}{}",
+        "<p>word <i>two</i></p>".repeat(10_000)
+    ));
+    assert!(page.markdown.unwrap().contains("word *two*"));
+    let headings = "<h1>x<div>".repeat(240);
+    let page = read_soon(&format!("{headings}{}", "<p>word".repeat(5_000)));
+    assert!(page.facts.unwrap().len() < 1_000_000, "headings are cut");
+}
+
+#[test]
+fn a_tag_with_attributes_without_end_is_read_like_any_other() {
+    let many: String = (0..200_000).map(|number| format!(" a{number}")).collect();
+    let page = read_soon(&format!("<a href=/x{many}>x</a><a href=/y>y</a>"));
+    assert_eq!(page.links.len(), 2);
+}
+
+#[test]
+fn a_link_repeated_on_every_line_leaves_room_for_the_others() {
+    let body = "<a href=/same>s</a>".repeat(MAX_LINKS + 5) + "<a href=/last rel=nofollow>l</a>";
+    let page = read_soon(&body);
+    let links: Vec<_> = page
+        .links
+        .iter()
+        .map(|link| link.url.url().path())
+        .collect();
+    assert_eq!(links, ["/same", "/last"]);
+    let many: String = (0..MAX_LINKS + 5)
+        .map(|number| format!("<a href=/{number}>"))
+        .collect();
+    assert_eq!(read_soon(&many).links.len(), MAX_LINKS);
 }
 
 proptest! {

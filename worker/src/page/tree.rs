@@ -1,12 +1,8 @@
 //! The tree of a page and what is read from it directly: plain text and cleaned HTML.
 
 use dom_query::{Document, NodeData, NodeRef};
+use html5ever::LocalName;
 use proto::CrawlUrl;
-
-/// Builds the tree. Only for pages whose depth is known to be bounded.
-pub(super) fn parse(text: &str) -> Document {
-    Document::from(text)
-}
 
 /// Where content begins: the body, or whatever there is.
 pub(super) fn content(document: &Document) -> NodeRef<'_> {
@@ -14,9 +10,9 @@ pub(super) fn content(document: &Document) -> NodeRef<'_> {
 }
 
 /// The lower-case name of an element; empty for anything else.
-pub(super) fn name(node: &NodeRef<'_>) -> String {
-    let name = node.node_name().filter(|_| node.is_element());
-    name.map(|name| name.to_string()).unwrap_or_default()
+pub(super) fn name(node: &NodeRef<'_>) -> LocalName {
+    let name = node.qual_name_ref().map(|name| name.local.clone());
+    name.unwrap_or_default()
 }
 
 /// An attribute's value, trimmed, if there is something in it.
@@ -42,10 +38,19 @@ pub(super) fn with_text<T>(node: &NodeRef<'_>, read: impl FnOnce(&str) -> T) -> 
 
 /// All text inside a node, as it is.
 pub(super) fn raw_text(node: &NodeRef<'_>) -> String {
+    text_within(node, usize::MAX)
+}
+
+/// The first text inside a node, at most about `most` bytes of it.
+pub(super) fn text_within(node: &NodeRef<'_>, most: usize) -> String {
     let mut out = String::new();
     for inner in node.descendants_it() {
-        if with_text(&inner, |text| out.push_str(text)).is_none() && name(&inner) == "br" {
+        let pushed = with_text(&inner, |text| super::push_within(&mut out, text, most));
+        if pushed.is_none() && inner.has_name("br") {
             out.push('\n');
+        }
+        if out.len() >= most {
+            break;
         }
     }
     out
@@ -157,7 +162,7 @@ pub(super) fn text(document: &Document) -> String {
         if is_unseen(&name) || node.is_comment() {
             continue;
         }
-        let mark = match name.as_str() {
+        let mark = match &*name {
             "br" => "\n",
             "td" | "th" => " ",
             block if is_block(block) => "\n",
@@ -231,7 +236,7 @@ pub(super) fn cleaned_html(document: &Document, base: &CrawlUrl) -> String {
                 | "frame"
                 | "frameset"
         );
-        if name == "form" {
+        if &*name == "form" {
             // What stands in a form is content; the form itself is not.
             node.remove_all_attrs();
         } else if is_active || node.is_comment() {

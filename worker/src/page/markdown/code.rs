@@ -2,7 +2,7 @@
 
 use dom_query::NodeRef;
 
-use crate::page::tree::{attribute, name, raw_text};
+use crate::page::tree::{attribute, raw_text};
 
 /// A fenced block of what stands in a `pre`.
 pub(super) fn block(node: &NodeRef<'_>) -> String {
@@ -45,7 +45,7 @@ fn longest_run(text: &str) -> usize {
 
 /// The language that a class or attribute of the block, its code or its parents names.
 fn language(node: &NodeRef<'_>) -> Option<String> {
-    let inner = node.children_it(false).find(|child| name(child) == "code");
+    let inner = node.children_it(false).find(|child| child.has_name("code"));
     let places = [
         inner,
         Some(*node),

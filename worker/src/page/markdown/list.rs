@@ -16,14 +16,14 @@ impl Writer<'_> {
             if is_blank || child.is_comment() || is_unseen(&name) {
                 continue;
             }
-            if name == "li" {
+            if &*name == "li" {
                 items.push(self.deeper(|writer| writer.blocks(&child)));
                 continue;
             }
             let blocks = self.deeper(|writer| writer.blocks_of(std::iter::once(child)));
             // A list right inside a list belongs to the item before it.
             match items.last_mut() {
-                Some(last) if matches!(name.as_str(), "ul" | "ol") => last.extend(blocks),
+                Some(last) if matches!(&*name, "ul" | "ol") => last.extend(blocks),
                 Some(_) | None => items.push(blocks),
             }
         }
@@ -71,7 +71,7 @@ impl Writer<'_> {
         let mut rows: Vec<NodeRef<'_>> = Vec::new();
         for child in node.children_it(false) {
             // `dl` may group its rows in boxes.
-            if name(&child) == "div" {
+            if child.has_name("div") {
                 rows.extend(child.children_it(false));
             } else {
                 rows.push(child);
@@ -79,7 +79,7 @@ impl Writer<'_> {
         }
         for row in rows {
             let name = name(&row);
-            if name == "dd" {
+            if &*name == "dd" {
                 let blocks = self.deeper(|writer| writer.blocks(&row));
                 if !blocks.is_empty() {
                     let text = prefixed(&join(&blocks, Join::Item), "- ", "  ");
@@ -93,7 +93,7 @@ impl Writer<'_> {
                 continue;
             }
             flow.push(Kind::List, std::mem::take(&mut items));
-            if name == "dt" {
+            if &*name == "dt" {
                 let mut inline = super::Inline::single_line();
                 self.deeper(|writer| writer.inline_children(&row, &mut inline));
                 let term = inline.finish();

@@ -13,14 +13,14 @@ impl Writer<'_> {
         flow.flush(Kind::Loose);
         let mut rows: Vec<NodeRef<'_>> = Vec::new();
         for child in node.children_it(false) {
-            match name(&child).as_str() {
+            match &*name(&child) {
                 "caption" => {
                     self.children(&child, flow);
                     flow.flush(Kind::Paragraph);
                 }
                 "tr" => rows.push(child),
                 "thead" | "tbody" | "tfoot" => {
-                    rows.extend(child.children_it(false).filter(|row| name(row) == "tr"));
+                    rows.extend(child.children_it(false).filter(|row| row.has_name("tr")));
                 }
                 _ => {}
             }
@@ -97,7 +97,7 @@ fn line<'t>(out: &mut String, columns: usize, text: impl Fn(usize) -> &'t str) {
 fn cells<'n>(row: &NodeRef<'n>) -> Vec<NodeRef<'n>> {
     let children = row.children_it(false);
     children
-        .filter(|cell| matches!(name(cell).as_str(), "td" | "th"))
+        .filter(|cell| matches!(&*name(cell), "td" | "th"))
         .collect()
 }
 
@@ -109,7 +109,7 @@ fn is_layout(node: &NodeRef<'_>, rows: &[NodeRef<'_>]) -> bool {
     }
     let mut has_heading = false;
     for inner in node.descendants_it() {
-        match name(&inner).as_str() {
+        match &*name(&inner) {
             "table" | "pre" | "blockquote" | "h1" | "h2" => return true,
             "th" => has_heading = true,
             _ => {}

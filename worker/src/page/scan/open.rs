@@ -23,16 +23,10 @@ struct Open {
 #[derive(Debug, Default)]
 pub(super) struct OpenElements {
     stack: Vec<Open>,
-    deepest: usize,
     templates: usize,
 }
 
 impl OpenElements {
-    /// The most elements that were open at once.
-    pub(super) const fn deepest(&self) -> usize {
-        self.deepest
-    }
-
     /// Whether the innermost element is one of SVG or MathML.
     pub(super) fn is_foreign(&self) -> bool {
         let last = self.stack.last();
@@ -112,7 +106,6 @@ impl OpenElements {
             name: name.clone(),
             space,
         });
-        self.deepest = self.deepest.max(self.stack.len());
     }
 
     fn pop(&mut self) {
