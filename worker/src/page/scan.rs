@@ -3,6 +3,7 @@
 //! A bare tokenizer knows no elements, so this sink keeps a light stack of open ones: enough to know foreign content
 //! (SVG, MathML), templates and text-only elements.
 
+mod names;
 mod open;
 
 use std::cell::RefCell;
@@ -58,6 +59,8 @@ pub(super) fn run(text: &str, agent: &str) -> Scan {
         known: HashMap::new(),
         anchor: None,
         is_head_over: false,
+        links_of_head: 0,
+        frames: Frames::Possible,
     }));
     let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
     let queue = BufferQueue::default();
@@ -88,6 +91,22 @@ struct State {
     /// The link whose text is being read.
     anchor: Option<usize>,
     is_head_over: bool,
+    /// How many links were found before the body began.
+    links_of_head: usize,
+    frames: Frames,
+}
+
+/// Whether the page is a set of frames (HTML, "frameset-ok flag").
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frames {
+    /// A frame set may still take the place of a body that shows nothing.
+    Possible,
+    /// The body shows something.
+    Refused,
+    /// A frame set has begun, with this many in it: only frames count from here on.
+    Begun(usize),
+    /// The frame set has ended, and the page with it.
+    Over,
 }
 
 impl TokenSink for Sink {
@@ -111,19 +130,32 @@ impl TokenSink for Sink {
     }
 
     fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
-        self.0.borrow().open.is_foreign()
+        self.0.borrow().open.is_cdata_allowed()
     }
 }
 
 impl State {
     fn start(&mut self, tag: &Tag) -> TokenSinkResult<()> {
         let name: &str = &tag.name;
-        let is_foreign = self.open.start(&tag.name, tag.self_closing);
+        match self.frames {
+            Frames::Possible | Frames::Refused => {}
+            Frames::Begun(_) | Frames::Over => return self.start_among_frames(tag),
+        }
         if !self.is_head_over && !is_head_element(name) {
-            self.is_head_over = true;
+            self.open.end_noscript();
+        }
+        let is_foreign = self.open.start(tag);
+        if !is_foreign && name == "frameset" {
+            self.begin_frames();
+        }
+        if (is_foreign || !is_head_element(name)) && !self.open.is_inert() {
+            self.end_head();
         }
         if !self.open.is_inert() {
             self.element(name, tag, is_foreign);
+        }
+        if !is_foreign && shows_something(tag) {
+            self.refuse_frames();
         }
         if is_foreign {
             return TokenSinkResult::Continue;
@@ -139,6 +171,44 @@ impl State {
         }
     }
 
+    /// Among frames nothing else is taken.
+    fn start_among_frames(&mut self, tag: &Tag) -> TokenSinkResult<()> {
+        match (&*tag.name, self.frames) {
+            ("noframes", _) => return TokenSinkResult::RawData(RawKind::Rawtext),
+            ("frameset", Frames::Begun(inner)) => self.frames = Frames::Begun(inner + 1),
+            ("frame", Frames::Begun(_)) => drop(self.link(tag, attribute(tag, "src"), From::Frame)),
+            _ => {}
+        }
+        TokenSinkResult::Continue
+    }
+
+    fn refuse_frames(&mut self) {
+        if self.frames == Frames::Possible {
+            self.frames = Frames::Refused;
+        }
+    }
+
+    fn end_head(&mut self) {
+        if !self.is_head_over {
+            self.is_head_over = true;
+            self.links_of_head = self.scan.links.len();
+        }
+    }
+
+    /// A frame set takes the place of a body that shows nothing, with the links in it.
+    fn begin_frames(&mut self) {
+        if (self.is_head_over && self.frames != Frames::Possible) || self.open.is_inert() {
+            return;
+        }
+        self.end_head();
+        self.open = OpenElements::default();
+        self.frames = Frames::Begun(0);
+        self.scan.links.truncate(self.links_of_head);
+        let kept = self.links_of_head;
+        self.known.retain(|_, at| *at < kept);
+        self.anchor = None;
+    }
+
     fn element(&mut self, name: &str, tag: &Tag, is_foreign: bool) {
         match name {
             "a" => {
@@ -149,7 +219,6 @@ impl State {
             _ if is_foreign => {}
             "area" => drop(self.link(tag, attribute(tag, "href"), From::Area)),
             "iframe" => drop(self.link(tag, attribute(tag, "src"), From::Iframe)),
-            "frame" => drop(self.link(tag, attribute(tag, "src"), From::Frame)),
             "link" => self.link_element(tag),
             "meta" => self.meta(tag),
             "base" if self.scan.base_href.is_none() => {
@@ -170,6 +239,18 @@ impl State {
     fn end(&mut self, tag: &Tag) {
         self.open.end(&tag.name);
         match &*tag.name {
+            "br" => {
+                self.end_head();
+                self.refuse_frames();
+            }
+            "frameset" => {
+                self.frames = match self.frames {
+                    Frames::Begun(0) => Frames::Over,
+                    Frames::Begun(inner) => Frames::Begun(inner - 1),
+                    other => other,
+                };
+            }
+            "body" | "html" => self.end_head(),
             "title" => self.is_in_title = false,
             "a" => self.anchor = None,
             _ => {}
@@ -182,6 +263,11 @@ impl State {
                 push_within(title, text, MAX_TITLE);
             }
             return;
+        }
+        let is_shown = !self.open.is_text_only() && !self.open.is_inert();
+        if is_shown && text.contains(|letter: char| !letter.is_ascii_whitespace()) {
+            self.end_head();
+            self.refuse_frames();
         }
         if let Some(link) = self.anchor.and_then(|at| self.scan.links.get_mut(at)) {
             push_within(&mut link.anchor, text, MAX_ANCHOR);
@@ -260,6 +346,19 @@ fn attribute<'a>(tag: &'a Tag, name: &str) -> Option<&'a StrTendril> {
 fn has_word(text: &str, word: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
     words.any(|one| one.eq_ignore_ascii_case(word))
+}
+
+/// Elements after which no frame set can take the place of the body.
+fn shows_something(tag: &Tag) -> bool {
+    let is_hidden =
+        || attribute(tag, "type").is_some_and(|kind| kind.eq_ignore_ascii_case("hidden"));
+    match &*tag.name {
+        "body" | "pre" | "listing" | "li" | "dd" | "dt" | "button" | "applet" | "marquee"
+        | "object" | "table" | "area" | "br" | "embed" | "img" | "image" | "keygen" | "wbr"
+        | "hr" | "textarea" | "xmp" | "iframe" | "select" | "template" => true,
+        "input" => !is_hidden(),
+        _ => false,
+    }
 }
 
 /// Elements that do not end the head when they begin.
