@@ -47,6 +47,14 @@ pub(crate) struct Param {
     pub(crate) about: &'static str,
 }
 
+/// The argument that `name` spells, in either spelling.
+pub(crate) fn find_param(params: &'static [Param], name: &str) -> Option<&'static Param> {
+    let key = snake(name);
+    params
+        .iter()
+        .find(|p| p.name == key || p.aliases.contains(&key.as_str()))
+}
+
 /// Checked arguments under their own names.
 #[derive(Debug, Default)]
 pub(crate) struct Args(BTreeMap<&'static str, Value>);
@@ -59,12 +67,8 @@ impl Args {
     ) -> Result<Self, Invalid> {
         let mut args = BTreeMap::new();
         for (name, value) in given {
-            let key = snake(name);
-            let found = params
-                .iter()
-                .find(|p| p.name == key || p.aliases.contains(&key.as_str()));
-            let Some(param) = found else {
-                return Err(Invalid::new(name, unknown(params, &key), value));
+            let Some(param) = find_param(params, name) else {
+                return Err(Invalid::new(name, unknown(params, &snake(name)), value));
             };
             if value.is_null() && !param.required {
                 continue;

@@ -6,12 +6,14 @@
 mod answer;
 mod args;
 mod client;
+mod complete;
 mod config;
 mod error;
 mod headers;
 mod http;
 mod metrics;
 mod pages;
+mod prompts;
 mod resources;
 mod running;
 mod server;

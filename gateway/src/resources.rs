@@ -84,6 +84,32 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
+/// Names between braces of one of our templates; `None` where it is not ours.
+pub(crate) fn placeholders(uri: &str) -> Option<Vec<String>> {
+    if !templates().iter().any(|known| known.uri_template == uri) {
+        return None;
+    }
+    let names = uri
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next());
+    Some(
+        names
+            .map(|name| name.trim_start_matches('?').to_owned())
+            .collect(),
+    )
+}
+
+/// Whether sessions of this kind have a sitemap resource.
+pub(crate) fn has_sitemap(kind: SessionKind) -> bool {
+    kind != SessionKind::Scrape
+}
+
+/// Whether sessions of this kind have a resource of their pages.
+pub(crate) fn has_pages(kind: SessionKind) -> bool {
+    matches!(kind, SessionKind::Crawl | SessionKind::Batch)
+}
+
 /// Sessions newest first, each with what it offers.
 pub(crate) async fn list(shared: &Shared, cursor: &str) -> Result<ListResourcesResult, ErrorData> {
     let reply = shared.sessions.list(cursor, LIST_SESSIONS).await;
@@ -114,13 +140,13 @@ pub(crate) async fn list(shared: &Shared, cursor: &str) -> Result<ListResourcesR
         let job = pages::status(status).to_string().len() as u64;
         listed.push(of(format!("crawlforge://job/{id}"), format!("job {id}")).with_size(job));
         let kind = status.kind();
-        if kind != SessionKind::Scrape {
+        if has_sitemap(kind) {
             listed.push(of(
                 format!("crawlforge://crawl/{id}/sitemap"),
                 format!("sitemap {id}"),
             ));
         }
-        if matches!(kind, SessionKind::Crawl | SessionKind::Batch) {
+        if has_pages(kind) {
             listed.push(of(
                 format!("crawlforge://crawl/{id}/pages"),
                 format!("pages {id}"),

@@ -1,6 +1,6 @@
 //! The table of tools: names, arguments, defaults, bounds, hints. Nothing else in the room repeats them.
 
-mod params;
+pub(crate) mod params;
 mod tools;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::args::{Kind, Param};
 
-const fn param(
+pub(crate) const fn param(
     name: &'static str,
     kind: Kind,
     default: &'static str,
@@ -18,7 +18,7 @@ const fn param(
     }
 }
 
-const fn required(name: &'static str, kind: Kind, about: &'static str) -> Param {
+pub(crate) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Param {
     Param {
         name,
         aliases: &[],
@@ -29,7 +29,7 @@ const fn required(name: &'static str, kind: Kind, about: &'static str) -> Param 
     }
 }
 
-const fn aliased(mut param: Param, aliases: &'static [&'static str]) -> Param {
+pub(crate) const fn aliased(mut param: Param, aliases: &'static [&'static str]) -> Param {
     param.aliases = aliases;
     param
 }

@@ -9,6 +9,7 @@
 mod fake;
 mod formats;
 mod over_http;
+mod prompts;
 mod reading;
 mod waiting;
 
