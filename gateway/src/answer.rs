@@ -1,5 +1,6 @@
 //! Budgeted, fenced text: what a page says is data, and an answer fits the window it was asked for.
 
+use rmcp::model::Task;
 use serde_json::{Value, json};
 
 const OPEN: char = '⟦';
@@ -17,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) note: Option<String>,
     /// uri, name and size of what holds the rest
     pub(crate) links: Vec<(String, String, Option<u64>)>,
+    /// In place of an answer: the work goes on, and the client asks for its end.
+    pub(crate) task: Option<Box<Task>>,
 }
 
 impl Answer {
@@ -28,6 +31,7 @@ impl Answer {
             credits: 0,
             note: None,
             links: Vec::new(),
+            task: None,
         }
     }
 

@@ -90,6 +90,16 @@ impl Args {
         Ok(Self(args))
     }
 
+    /// Numbers that were checked when they were given.
+    pub(crate) fn of(numbers: &[(&'static str, Option<u64>)]) -> Self {
+        let given = numbers.iter();
+        Self(
+            given
+                .filter_map(|(name, number)| Some((*name, Value::from((*number)?))))
+                .collect(),
+        )
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use proto::v1::control_request::Order;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult,
-    CancelledNotificationParam, CompleteRequestParams, CompleteResult, ContentBlock,
-    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Resource,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
+    CancelledNotificationParam, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::Instrument as _;
 
 use crate::answer::Answer;
 use crate::args::Args;
-use crate::error::{Failure, Fault, Invalid, internal};
+use crate::error::{Fault, Invalid};
 use crate::resources::{self, Subscriptions};
 use crate::running::{Running, Work};
 use crate::tools::Call;
-use crate::{Shared, complete, metrics, prompts, table, tools};
+use crate::{Shared, complete, jobs, metrics, prompts, reply, table, tools};
 
 pub(crate) const LIST_TTL_MILLIS: u64 = 600_000;
 const INSTRUCTIONS: &str = "scrape reads one page, crawl a site, map lists its URLs, batch_scrape reads many pages. \
@@ -81,45 +80,6 @@ impl Connection {
     }
 }
 
-/// Puts a call's end into the wire's shape.
-fn worded(answer: Result<Answer, Fault>, took_millis: u64) -> Result<CallToolResult, ErrorData> {
-    let (mut result, session, credits) = match answer {
-        Ok(answer) => {
-            let mut content = vec![ContentBlock::text(answer.text)];
-            content.extend(answer.note.map(ContentBlock::text));
-            for (uri, name, size) in answer.links {
-                let link = Resource::new(uri, name);
-                let link = if let Some(size) = size {
-                    link.with_size(size)
-                } else {
-                    link
-                };
-                content.push(ContentBlock::resource_link(link));
-            }
-            let mut result = CallToolResult::success(content);
-            result.structured_content = Some(answer.structured);
-            (result, answer.session, answer.credits)
-        }
-        Err(Fault::Failed(failure)) => failed(&failure),
-        Err(Fault::Invalid(invalid)) => return Err(invalid.into()),
-        Err(Fault::Internal(message)) => return Err(internal(message)),
-        Err(Fault::Cancelled) => return Err(internal("the call was cancelled")),
-    };
-    let mut meta = MetaObject::new();
-    meta.insert("credits_used".into(), json!(credits));
-    meta.insert("credits_remaining".into(), Value::Null);
-    meta.insert("processing_time".into(), json!(took_millis));
-    meta.insert("session_id".into(), json!(session));
-    result.meta = Some(meta);
-    Ok(result)
-}
-
-fn failed(failure: &Failure) -> (CallToolResult, Option<String>, u64) {
-    let mut result = CallToolResult::error(vec![ContentBlock::text(failure.text())]);
-    result.structured_content = Some(failure.structured());
-    (result, failure.session.clone(), 0)
-}
-
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -128,6 +88,7 @@ impl ServerHandler for Connection {
             .enable_resources()
             .enable_resources_subscribe()
             .enable_completions()
+            .enable_tasks()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(
@@ -174,7 +135,7 @@ impl ServerHandler for Connection {
         };
         metrics::called(tool, result, took);
         let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        worded(answer, took).map(Into::into)
+        reply::worded(answer, took)
     }
 
     async fn on_cancelled(
@@ -256,6 +217,32 @@ impl ServerHandler for Connection {
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         complete::complete(&self.shared, &request).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let id = &request.task_id;
+        let task = Box::pin(jobs::get(&self.shared, &self.running, id, &context)).await?;
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        jobs::update(&self.shared, &request.task_id).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        jobs::cancel(&self.shared, &request.task_id).await
     }
 
     fn accepted_subscription_filter(

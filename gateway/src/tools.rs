@@ -1,27 +1,44 @@
 //! The tools, a file per group; each turns checked arguments into an answer.
 
-mod batch;
+pub(crate) mod batch;
 mod crawl;
 pub(crate) mod map;
 mod read;
 mod render;
-mod results;
+pub(crate) mod results;
 mod scrape;
 mod spec;
 mod status;
 mod version;
 
+use std::time::Duration;
+
 use proto::v1::control_request::Order;
 use proto::v1::{SessionSpec, SessionStatus};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
+use serde_json::Value;
 
 use crate::Shared;
 use crate::answer::Answer;
 use crate::args::Args;
 use crate::error::Fault;
+use crate::jobs;
 use crate::running::Running;
 use crate::table::ToolId;
+use crate::wait;
+
+pub(crate) use status::sentence;
+
+/// A client that takes tasks waits this long for an answer before it gets one.
+const TASK_AFTER: Duration = Duration::from_secs(1);
+
+/// How a wait ended.
+enum Waited {
+    Status(Box<SessionStatus>),
+    /// The client asks for the end by itself.
+    Task(Answer),
+}
 
 /// One call with all it needs.
 pub(crate) struct Call<'a> {
@@ -44,6 +61,24 @@ impl Call<'_> {
                 .await?);
         }
         Ok(status)
+    }
+
+    /// Waits for a session's end as long as the caller asked; where the client takes tasks, only a moment.
+    async fn wait(&self, begun: SessionStatus) -> Result<Waited, Fault> {
+        let asked = self.args.wait(self.shared.config.max_wait);
+        let is_task = !asked.is_zero() && jobs::may_be_task(self.context);
+        let span = if is_task {
+            asked.min(TASK_AFTER)
+        } else {
+            asked
+        };
+        let status = wait::wait(&self.shared.sessions, begun, span, self.context).await?;
+        if !is_task || wait::is_over(&status) {
+            return Ok(Waited::Status(Box::new(status)));
+        }
+        let mut answer = Answer::new(String::new(), Value::Null).of_session(&status.session_id);
+        answer.task = Some(Box::new(jobs::task(&status)));
+        Ok(Waited::Task(answer))
     }
 
     fn budget(&self) -> usize {

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::render::{merge, render};
 use super::scrape::{captured, formats};
-use super::{Call, crawl, spec, status};
+use super::{Call, Waited, spec, status};
 use crate::answer::{Answer, beginning};
 use crate::error::{Fault, Invalid};
 use crate::pages::{INLINE_BYTES, facts, state_word};
+use crate::reading::Reading;
 use crate::wait;
 
 const FRAME_BYTES: usize = 800;
@@ -25,12 +26,26 @@ pub(super) async fn batch_scrape(call: &Call<'_>) -> Result<Answer, Fault> {
     // Every input has a result of its own, also where two pages are the same.
     spec.keep_duplicates = true;
     let formats = formats(call);
-    spec.format = formats.join(",");
+    let reading = Reading::of(&call.args, formats);
+    spec.format = reading.written();
     let begun = call.start(spec).await?;
-    let span = call.args.wait(crawl::default_wait(call));
-    let status = wait::wait(&call.shared.sessions, begun, span, call.context).await?;
-    let told = results(call, &status, &urls, &formats).await?;
-    Ok(told.worded(&status, json!({})).charged(status.pages))
+    let status = match call.wait(begun).await? {
+        Waited::Status(status) => status,
+        Waited::Task(answer) => return Ok(answer),
+    };
+    let told = all_of(call, &status, &urls, &reading).await?;
+    Ok(told.charged(status.pages))
+}
+
+/// Every result of a batch.
+pub(crate) async fn all_of(
+    call: &Call<'_>,
+    status: &SessionStatus,
+    urls: &[String],
+    reading: &Reading,
+) -> Result<Answer, Fault> {
+    let told = results(call, status, urls, &reading.formats).await?;
+    Ok(told.worded(status, json!({})))
 }
 
 /// A page of a batch's results, counted over its inputs.
@@ -56,7 +71,7 @@ pub(super) async fn get_batch_results(call: &Call<'_>) -> Result<Answer, Fault> 
     }
     let from = of(page - 1) * of(size);
     let urls: Vec<_> = asked.seeds.into_iter().skip(from).take(of(size)).collect();
-    let formats: Vec<_> = asked.format.split(',').map(str::to_owned).collect();
+    let formats = Reading::parse(&asked.format).formats;
     let told = results(call, &status, &urls, &formats).await?;
     let place = json!({ "page": page, "page_size": size, "total": total, "total_pages": last });
     Ok(told.worded(&status, place))

@@ -1,16 +1,14 @@
 //! crawl: start, wait a while, answer with what is there and how to go on.
 
-use std::time::Duration;
-
 use proto::v1::scope::Reach;
 use proto::v1::{Budget, Scope, SessionKind, SitemapUse};
 use serde_json::{Value, json};
 
-use super::{Call, results, spec};
+use super::{Call, Waited, results, spec};
 use crate::answer::Answer;
 use crate::error::{Fault, Invalid};
 use crate::pages;
-use crate::wait;
+use crate::reading::Reading;
 
 pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
     let seeds = seeds(call)?;
@@ -32,11 +30,13 @@ pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
         _ => SitemapUse::Skip.into(),
     };
     let format = call.args.text("format").unwrap_or("markdown").to_owned();
-    spec.format.clone_from(&format);
-    let status = call.start(spec).await?;
-    let span = call.args.wait(call.shared.config.max_wait);
-    let status = wait::wait(&call.shared.sessions, status, span, call.context).await?;
-    if span.is_zero() {
+    spec.format = Reading::of(&call.args, vec![format.clone()]).written();
+    let begun = call.start(spec).await?;
+    let status = match call.wait(begun).await? {
+        Waited::Status(status) => status,
+        Waited::Task(answer) => return Ok(answer),
+    };
+    if call.args.wait(call.shared.config.max_wait).is_zero() {
         return Ok(started(&status));
     }
     let told = results::pages_of(call, &status, &format, "", None).await?;
@@ -107,9 +107,4 @@ fn scope(call: &Call<'_>) -> Result<Scope, Invalid> {
         include: args.texts("include"),
         exclude: args.texts("exclude"),
     })
-}
-
-/// Longest that a map or batch waits by default.
-pub(super) fn default_wait(call: &Call<'_>) -> Duration {
-    call.shared.config.max_wait
 }

@@ -4,10 +4,11 @@ use proto::v1::scope::Reach;
 use proto::v1::{LedgerEntry, Scope, SessionKind, SessionStatus, SitemapUse, UrlState};
 use serde_json::{Value, json};
 
-use super::{Call, crawl, spec};
+use super::{Call, Waited, spec};
 use crate::answer::{Answer, line};
 use crate::error::{Fault, Invalid};
 use crate::pages::{self, state_word};
+use crate::reading::Reading;
 use crate::wait;
 
 const FRAME_BYTES: usize = 900;
@@ -27,9 +28,12 @@ pub(super) async fn map(call: &Call<'_>) -> Result<Answer, Fault> {
         ..Default::default()
     });
     spec.sitemap = SitemapUse::Include.into();
-    let status = call.start(spec).await?;
-    let span = call.args.wait(crawl::default_wait(call));
-    let status = wait::wait(&call.shared.sessions, status, span, call.context).await?;
+    spec.format = Reading::of(&call.args, Vec::new()).written();
+    let begun = call.start(spec).await?;
+    let status = match call.wait(begun).await? {
+        Waited::Status(status) => status,
+        Waited::Task(answer) => return Ok(answer),
+    };
     let told = urls_of(call, &status, "", call.args.text("search")).await?;
     Ok(told.charged(status.pages))
 }
@@ -102,7 +106,7 @@ fn place(cursor: &str, search: Option<&str>) -> Result<(usize, Option<String>), 
 }
 
 /// The URLs of a map's session from the `cursor`-th on, as many as fit.
-pub(super) async fn urls_of(
+pub(crate) async fn urls_of(
     call: &Call<'_>,
     status: &SessionStatus,
     cursor: &str,

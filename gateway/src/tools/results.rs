@@ -10,6 +10,7 @@ use super::{Call, map, status};
 use crate::answer::{Answer, json_len, line};
 use crate::error::Fault;
 use crate::pages::{INLINE_BYTES, facts, state_word};
+use crate::reading::Reading;
 use crate::wait;
 
 const FRAME_BYTES: usize = 1_200;
@@ -26,11 +27,8 @@ pub(super) async fn crawl_results(call: &Call<'_>) -> Result<Answer, Fault> {
     if status.kind() == SessionKind::Map {
         return map::urls_of(call, &status, cursor, None).await;
     }
-    let format = status
-        .spec
-        .as_ref()
-        .map_or("markdown", |spec| spec.format.as_str())
-        .to_owned();
+    let kept = status.spec.as_ref().map(|spec| spec.format.as_str());
+    let format = Reading::parse(kept.unwrap_or_default()).format();
     pages_of(call, &status, &format, cursor, call.args.int("limit")).await
 }
 
@@ -46,7 +44,7 @@ fn request(id: &str, cursor: &str, limit: u32, inline_bytes: u64) -> PagesReques
 }
 
 /// The pages of a session from `cursor` on, as many as fit.
-pub(super) async fn pages_of(
+pub(crate) async fn pages_of(
     call: &Call<'_>,
     status: &SessionStatus,
     format: &str,

@@ -56,7 +56,7 @@ fn told(status: &SessionStatus) -> Answer {
 }
 
 /// A session in one sentence.
-pub(super) fn sentence(status: &SessionStatus) -> String {
+pub(crate) fn sentence(status: &SessionStatus) -> String {
     let (id, kind, state) = (&status.session_id, status.kind().word(), state_word(status));
     let done = wait::done(status);
     format!(

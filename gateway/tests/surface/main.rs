@@ -8,6 +8,7 @@
 
 mod fake;
 mod formats;
+mod jobs;
 mod over_http;
 mod prompts;
 mod reading;
