@@ -7,7 +7,6 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::Gateway;
-use crate::server::Connection;
 
 const LOOPBACK_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
@@ -25,8 +24,12 @@ impl Gateway {
             .with_json_response(true)
             .with_cancellation_token(self.shared.stop.child_token());
         let shared = self.shared.clone();
+        #[cfg(not(feature = "conformance"))]
+        let connect = move || Ok(crate::server::Connection::new(shared.clone()));
+        #[cfg(feature = "conformance")]
+        let connect = crate::conformance::with_fixtures(shared);
         let service = StreamableHttpService::new(
-            move || Ok(Connection::new(shared.clone())),
+            connect,
             Arc::new(LocalSessionManager::default()),
             service_config,
         );

@@ -8,6 +8,8 @@ mod args;
 mod client;
 mod complete;
 mod config;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod error;
 mod headers;
 mod http;

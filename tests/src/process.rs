@@ -66,15 +66,26 @@ pub struct Process {
 impl Process {
     /// Starts `crawlforge ARGS` on a data folder, stdin and stdout closed.
     pub fn start(name: &str, data_dir: &Path, args: &[String]) -> Result<Self> {
-        Self::spawn(name, data_dir, args, Stdio::null)
+        Self::start_program(&crawlforge(), name, data_dir, args)
+    }
+
+    /// Starts another build of the command on a data folder, stdin and stdout closed.
+    pub fn start_program(
+        program: &Path,
+        name: &str,
+        data_dir: &Path,
+        args: &[String],
+    ) -> Result<Self> {
+        Self::spawn(program, name, data_dir, args, Stdio::null)
     }
 
     /// Starts `crawlforge ARGS` with stdin and stdout as pipes.
     pub fn start_piped(name: &str, data_dir: &Path, args: &[String]) -> Result<Self> {
-        Self::spawn(name, data_dir, args, Stdio::piped)
+        Self::spawn(&crawlforge(), name, data_dir, args, Stdio::piped)
     }
 
     fn spawn(
+        program: &Path,
         name: &str,
         data_dir: &Path,
         args: &[String],
@@ -83,7 +94,7 @@ impl Process {
         fs::create_dir_all(data_dir)?;
         let log = data_dir.with_extension(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log)?;
-        let child = Command::new(crawlforge())
+        let child = Command::new(program)
             .args(args)
             .arg("--data-dir")
             .arg(data_dir)

@@ -209,6 +209,8 @@ async fn an_argument_at_fault_is_named_with_its_bound() {
             "urls[1]",
         ),
         ("screenshot", json!({ "url": "https://a.test/" }), "name"),
+        // A fixture of the conformance suite: never in an ordinary build.
+        ("test_simple_text", json!({}), "name"),
     ] {
         let reply = client.call(tool, arguments.clone()).await;
         assert_eq!(
