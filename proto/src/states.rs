@@ -122,7 +122,7 @@ impl PartKind {
             Self::Markdown => "text/markdown; charset=utf-8",
             Self::Text => "text/plain; charset=utf-8",
             Self::Html => "text/html; charset=utf-8",
-            Self::Facts => "application/json",
+            Self::Facts | Self::Selected => "application/json",
             Self::Body | Self::Unspecified => "application/octet-stream",
         }
     }

@@ -28,6 +28,10 @@ pub struct Order {
     pub ignore_nofollow: bool,
     /// Our product token.
     pub agent: String,
+    /// What to take from the page by selector, and how many values of each at most.
+    pub selectors: Vec<v1::Selector>,
+    /// Most values of one selector; 0 for the usual bound.
+    pub max_selected: usize,
 }
 
 /// A page and the bodies that its parts name.
@@ -93,6 +97,7 @@ pub fn capture(
         parts.add_text(PartKind::Text, read.text);
         parts.add_text(PartKind::Html, read.html);
         parts.add_text(PartKind::Facts, read.facts);
+        parts.add_text(PartKind::Selected, selected(url, answer, order));
     } else if answer.kind.is_text() && !answer.body.is_empty() {
         let (decoded, encoding) = charset::decode(&answer.body, Some(&content_type));
         page.charset = encoding.name().to_ascii_lowercase();
@@ -133,6 +138,16 @@ fn read_page(url: &CrawlUrl, answer: &Answer, order: &Order, content_type: &str)
             only_main_content: order.only_main_content,
         },
     })
+}
+
+fn selected(url: &CrawlUrl, answer: &Answer, order: &Order) -> Option<String> {
+    if order.selectors.is_empty() {
+        return None;
+    }
+    let content_type = text(&answer.headers, &header::CONTENT_TYPE);
+    let content_type = Some(content_type.as_str()).filter(|text| !text.is_empty());
+    let (wanted, most) = (&order.selectors, order.max_selected);
+    Some(page::select(&answer.body, content_type, url, wanted, most))
 }
 
 fn describe(page: &mut v1::Page, read: &page::Page) {

@@ -241,6 +241,8 @@ impl Tools {
             want_links: ticket.want_links,
             ignore_nofollow: ticket.ignore_nofollow,
             agent: self.config.agent.clone(),
+            selectors: options.selectors.clone(),
+            max_selected: usize::try_from(options.max_selected).unwrap_or(usize::MAX),
         };
         let fetched_at = self.clock.now();
         let read = self

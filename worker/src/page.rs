@@ -12,6 +12,7 @@ mod growth;
 mod main_content;
 mod markdown;
 mod scan;
+mod select;
 mod tree;
 
 use std::borrow::Cow;
@@ -22,6 +23,8 @@ use proto::CrawlUrl;
 
 use crate::charset;
 use scan::Scan;
+
+pub use select::select;
 
 /// Most links that are taken from one page.
 pub const MAX_LINKS: usize = 10_000;
