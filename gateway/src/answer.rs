@@ -35,6 +35,23 @@ impl Answer {
         }
     }
 
+    /// Says what the caller should know beside the answer.
+    pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
+        if warnings.is_empty() {
+            return self;
+        }
+        let said = format!("Warning: {}.", warnings.join("; "));
+        // A text for a parser stays as it is.
+        match &mut self.note {
+            Some(note) => note.push_str(&format!("\n{said}")),
+            None => self.note = Some(said),
+        }
+        if let Some(object) = self.structured.as_object_mut() {
+            object.insert("warnings".into(), json!(warnings));
+        }
+        self
+    }
+
     pub(crate) fn of_session(mut self, id: &str) -> Self {
         self.session = Some(id.to_owned());
         self

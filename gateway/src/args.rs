@@ -26,12 +26,23 @@ pub(crate) enum Kind {
     Url,
     Urls,
     Flag,
-    Int { min: u64, max: u64 },
+    Int {
+        min: u64,
+        max: u64,
+    },
     Word(&'static [&'static str]),
     Words(&'static [&'static str]),
     Wait,
     Headers,
     Session,
+    /// Names of values, each with a CSS selector.
+    Selectors,
+    /// An object whose fields count as arguments.
+    Options,
+    /// Anything; it changes nothing.
+    Ignored,
+    /// Nothing but the default.
+    Refused,
 }
 
 /// One argument of one tool: the only place that knows its names, bound and default.
@@ -42,6 +53,8 @@ pub(crate) struct Param {
     pub(crate) aliases: &'static [&'static str],
     pub(crate) kind: Kind,
     pub(crate) required: bool,
+    /// Read where it is given, and not listed.
+    pub(crate) hidden: bool,
     /// JSON text; empty where there is none.
     pub(crate) default: &'static str,
     pub(crate) about: &'static str,
@@ -57,7 +70,11 @@ pub(crate) fn find_param(params: &'static [Param], name: &str) -> Option<&'stati
 
 /// Checked arguments under their own names.
 #[derive(Debug, Default)]
-pub(crate) struct Args(BTreeMap<&'static str, Value>);
+pub(crate) struct Args {
+    values: BTreeMap<&'static str, Value>,
+    /// What was given and changes nothing.
+    warnings: Vec<String>,
+}
 
 impl Args {
     pub(crate) fn parse(
@@ -65,59 +82,108 @@ impl Args {
         given: &Map<String, Value>,
         config: &Config,
     ) -> Result<Self, Invalid> {
-        let mut args = BTreeMap::new();
+        let mut args = Self::default();
         for (name, value) in given {
-            let Some(param) = find_param(params, name) else {
-                return Err(Invalid::new(name, unknown(params, &snake(name)), value));
-            };
-            if value.is_null() && !param.required {
-                continue;
-            }
-            let value = check(param, name, value, config)?;
-            if let Some(earlier) = args.insert(param.name, value.clone())
-                && earlier != value
-            {
-                let bound = format!("contradicts another spelling of `{}`", param.name);
-                return Err(Invalid::new(name, bound, &value));
-            }
+            args.take(params, "", name, value, config)?;
         }
-        if let Some(param) = params
-            .iter()
-            .find(|p| p.required && !args.contains_key(p.name))
-        {
+        if let Some(param) = params.iter().find(|p| p.required && !args.has(p.name)) {
             return Err(Invalid::new(param.name, "is required", &Value::Null));
         }
-        Ok(Self(args))
+        Ok(args)
+    }
+
+    /// Takes one argument; `inside` names the object that it stands in.
+    fn take(
+        &mut self,
+        params: &'static [Param],
+        inside: &str,
+        name: &str,
+        value: &Value,
+        config: &Config,
+    ) -> Result<(), Invalid> {
+        let field = format!("{inside}{name}");
+        let Some(param) = find_param(params, name) else {
+            return Err(Invalid::new(&field, unknown(params, &snake(name)), value));
+        };
+        if value.is_null() && !param.required {
+            return Ok(());
+        }
+        let is_default = || serde_json::from_str(param.default).is_ok_and(|d: Value| d == *value);
+        match param.kind {
+            Kind::Options if inside.is_empty() => {
+                let Some(fields) = value.as_object() else {
+                    return Err(Invalid::new(&field, "must be an object", value));
+                };
+                for (name, value) in fields {
+                    self.take(params, &format!("{field}."), name, value, config)?;
+                }
+                return Ok(());
+            }
+            Kind::Ignored => {
+                if !is_default() {
+                    let warning = format!("`{field}` changes nothing: {}", param.about);
+                    self.warnings.push(warning);
+                }
+                return Ok(());
+            }
+            Kind::Refused => {
+                if is_default() {
+                    return Ok(());
+                }
+                return Err(Invalid::new(&field, param.about, value));
+            }
+            _ => {}
+        }
+        let value = check(param, &field, value, config)?;
+        if let Some(earlier) = self.values.insert(param.name, value.clone())
+            && earlier != value
+        {
+            let bound = format!("contradicts another spelling of `{}`", param.name);
+            return Err(Invalid::new(&field, bound, &value));
+        }
+        Ok(())
+    }
+
+    /// What the caller should know of arguments that changed nothing.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Numbers that were checked when they were given.
     pub(crate) fn of(numbers: &[(&'static str, Option<u64>)]) -> Self {
         let given = numbers.iter();
-        Self(
-            given
-                .filter_map(|(name, number)| Some((*name, Value::from((*number)?))))
-                .collect(),
-        )
+        let values = given.filter_map(|(name, number)| Some((*name, Value::from((*number)?))));
+        Self {
+            values: values.collect(),
+            ..Self::default()
+        }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.values.contains_key(name)
+    }
+
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
+        self.values.get(name)?.as_str()
     }
 
     pub(crate) fn flag(&self, name: &str, default: bool) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
+        self.values
+            .get(name)
+            .and_then(Value::as_bool)
+            .unwrap_or(default)
     }
 
     pub(crate) fn int(&self, name: &str) -> Option<u64> {
-        self.0.get(name)?.as_u64()
+        self.values.get(name)?.as_u64()
     }
 
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
-        let list = self.0.get(name).and_then(Value::as_array);
+        let list = self.values.get(name).and_then(Value::as_array);
         list.into_iter()
             .flatten()
             .filter_map(Value::as_str)
@@ -126,7 +192,7 @@ impl Args {
     }
 
     pub(crate) fn headers(&self) -> Vec<proto::v1::Header> {
-        let given = self.0.get("headers");
+        let given = self.values.get("headers");
         given
             .and_then(|value| headers::parse("headers", value).ok())
             .unwrap_or_default()
@@ -134,7 +200,8 @@ impl Args {
 
     /// How long to wait; `default` where nothing was said.
     pub(crate) fn wait(&self, default: Duration) -> Duration {
-        match self.0.get("wait") {
+        match self.values.get("wait") {
+            None if self.text("mode") == Some("async") => Duration::ZERO,
             Some(Value::Bool(false)) => Duration::ZERO,
             Some(Value::Number(seconds)) => {
                 Duration::from_secs_f64(seconds.as_f64().unwrap_or(0.0))

@@ -83,9 +83,15 @@ async fn of_kind(shared: &Shared, kind: Kind, typed: &str) -> Found {
             seeds(shared, &before, rest.trim_start()).await
         }
         Kind::Session => ids(shared, typed, |_| true).await,
-        Kind::Text | Kind::Texts | Kind::Int { .. } | Kind::Wait | Kind::Headers => {
-            Ok((Vec::new(), false))
-        }
+        Kind::Text
+        | Kind::Texts
+        | Kind::Int { .. }
+        | Kind::Wait
+        | Kind::Headers
+        | Kind::Selectors
+        | Kind::Options
+        | Kind::Ignored
+        | Kind::Refused => Ok((Vec::new(), false)),
     }
 }
 

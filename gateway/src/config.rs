@@ -148,11 +148,17 @@ mod tests {
         let chosen = parse(&["page,get_version", "map_site"]).unwrap();
         let wanted = [
             "batch_scrape",
+            "download",
+            "extract_content",
+            "extract_links",
+            "extract_metadata",
+            "extract_text",
             "fetch_url",
             "get_batch_results",
             "get_version",
             "map",
             "scrape",
+            "scrape_structured",
         ];
         let wanted = wanted.into_iter().map(str::to_owned).collect();
         assert_eq!(chosen, ToolSelection::Only(wanted));

@@ -162,7 +162,7 @@ pub(crate) fn internal(message: impl Into<String>) -> ErrorData {
 }
 
 /// A value as an error may repeat it: short, whatever was given.
-fn shortened(given: &Value) -> Value {
+pub(crate) fn shortened(given: &Value) -> Value {
     let text = given.to_string();
     if text.len() <= 200 {
         return given.clone();

@@ -124,6 +124,9 @@ async fn result(
     let answer = match status.kind() {
         SessionKind::Map => tools::map::urls_of(&call, status, "", reading.search.as_deref()).await,
         SessionKind::Batch => tools::batch::all_of(&call, status, &spec.seeds, &reading).await,
+        SessionKind::Crawl if reading.is_llms() => {
+            tools::llms::written(&call, status, &reading.formats.concat()).await
+        }
         SessionKind::Crawl | SessionKind::Scrape | SessionKind::Unspecified => {
             tools::results::pages_of(&call, status, &reading.format(), "", None).await
         }

@@ -11,6 +11,7 @@ mod config;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod error;
+mod filename;
 mod headers;
 mod http;
 mod jobs;
@@ -21,6 +22,7 @@ mod reading;
 mod reply;
 mod resources;
 mod running;
+mod selectors;
 mod server;
 mod stdio;
 mod table;

@@ -16,7 +16,7 @@ use crate::args::{Args, Kind, Param, find_param};
 use crate::config::Config;
 use crate::error::Invalid;
 use crate::server::LIST_TTL_MILLIS;
-use crate::table::params::{aliased, param, required};
+use crate::table::params::{aliased, int, param, required};
 
 /// One prompt.
 pub(crate) struct PromptSpec {
@@ -40,12 +40,9 @@ static COMPETITORS: [Param; 2] = [
 ];
 static MONITOR: [Param; 3] = [
     required("url", Kind::Url, "The page to watch"),
-    param(
+    int(
         "interval",
-        Kind::Int {
-            min: 60,
-            max: 2_592_000,
-        },
+        [60, 2_592_000],
         "3600",
         "Seconds between two looks",
     ),
@@ -87,15 +84,7 @@ static RESEARCH: [Param; 3] = [
         &["seed_urls"],
     ),
 ];
-const PAGES: Param = param(
-    "max_pages",
-    Kind::Int {
-        min: 1,
-        max: 100_000,
-    },
-    "100",
-    "Most pages to crawl",
-);
+const PAGES: Param = int("max_pages", [1, 100_000], "100", "Most pages to crawl");
 
 static PROMPTS: [PromptSpec; 6] = [
     PromptSpec {
@@ -234,7 +223,16 @@ fn from_text(param: &Param, value: Value) -> Value {
             items.map(|item| json!(item)).collect()
         }
         Kind::Int { .. } | Kind::Flag => serde_json::from_str(text).unwrap_or(value),
-        Kind::Text | Kind::Url | Kind::Word(_) | Kind::Wait | Kind::Headers | Kind::Session => {
+        Kind::Text
+        | Kind::Url
+        | Kind::Word(_)
+        | Kind::Wait
+        | Kind::Headers
+        | Kind::Session
+        | Kind::Selectors
+        | Kind::Options
+        | Kind::Ignored
+        | Kind::Refused => {
             json!(text)
         }
     }

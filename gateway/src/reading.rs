@@ -62,9 +62,17 @@ impl Reading {
         text
     }
 
+    /// Whether the crawl is to be told as llms.txt.
+    pub(crate) fn is_llms(&self) -> bool {
+        let known = ["both", "llms-txt", "llms-full-txt"];
+        self.formats
+            .iter()
+            .any(|format| known.contains(&format.as_str()))
+    }
+
     /// The format of a crawl's pages.
     pub(crate) fn format(&self) -> String {
-        if self.formats.is_empty() {
+        if self.formats.is_empty() || self.is_llms() {
             return "markdown".to_owned();
         }
         self.formats.join(",")

@@ -64,6 +64,7 @@ impl Connection {
             Ok(args) => args,
             Err(invalid) => return (spec.name, Err(invalid.into())),
         };
+        let warnings = args.warnings().to_vec();
         self.running.begin(&context.id);
         let call = Call {
             shared: &self.shared,
@@ -76,7 +77,7 @@ impl Connection {
         if !context.ct.is_cancelled() {
             self.running.answered(&context.id);
         }
-        (spec.name, answer)
+        (spec.name, answer.map(|answer| answer.warned(&warnings)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The table of tools: names, arguments, defaults, bounds, hints. Nothing else in the room repeats them.
 
+mod crawl;
+mod page;
 pub(crate) mod params;
 mod tools;
 
@@ -27,6 +29,13 @@ pub(crate) enum ToolId {
     ReadResult,
     GetBatchResults,
     GetVersion,
+    Download,
+    ExtractText,
+    ExtractLinks,
+    ExtractMetadata,
+    ExtractContent,
+    ScrapeStructured,
+    GenerateLlmsTxt,
 }
 
 /// What belongs together in `--tools`.
@@ -64,7 +73,7 @@ pub(crate) struct ToolSpec {
 }
 
 /// Names of the protocol that this build does not serve.
-pub(crate) const LATER: [&str; 19] = [
+pub(crate) const LATER: [&str; 12] = [
     "screenshot",
     "interact",
     "scrape_with_actions",
@@ -74,15 +83,8 @@ pub(crate) const LATER: [&str; 19] = [
     "track_changes",
     "analyze_content",
     "summarize_content",
-    "download",
-    "extract_text",
-    "extract_links",
-    "extract_metadata",
-    "extract_content",
-    "scrape_structured",
     "process_document",
     "search_crawl",
-    "generate_llms_txt",
     "generate_citations",
 ];
 

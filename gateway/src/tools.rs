@@ -2,6 +2,8 @@
 
 pub(crate) mod batch;
 mod crawl;
+mod extract;
+pub(crate) mod llms;
 pub(crate) mod map;
 mod read;
 mod render;
@@ -9,6 +11,7 @@ pub(crate) mod results;
 mod scrape;
 mod spec;
 mod status;
+mod structured;
 mod version;
 
 use std::time::Duration;
@@ -98,6 +101,13 @@ pub(crate) async fn run(tool: ToolId, call: &Call<'_>) -> Result<Answer, Fault> 
         ToolId::CrawlResults => Box::pin(results::crawl_results(call)).await,
         ToolId::ReadResult => Box::pin(read::read_result(call)).await,
         ToolId::GetBatchResults => Box::pin(batch::get_batch_results(call)).await,
+        ToolId::Download => Box::pin(extract::download(call)).await,
+        ToolId::ExtractText => Box::pin(extract::text(call)).await,
+        ToolId::ExtractLinks => Box::pin(extract::links(call)).await,
+        ToolId::ExtractMetadata => Box::pin(extract::metadata(call)).await,
+        ToolId::ExtractContent => Box::pin(extract::content(call)).await,
+        ToolId::ScrapeStructured => Box::pin(structured::scrape_structured(call)).await,
+        ToolId::GenerateLlmsTxt => Box::pin(llms::generate(call)).await,
         ToolId::GetVersion => Box::pin(version::get_version(call)).await,
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Kind, Param};
 use crate::config::Config;
 use crate::error::Invalid;
-use crate::headers;
+use crate::{headers, selectors};
 
 pub(super) fn check(
     param: &Param,
@@ -38,10 +38,10 @@ pub(super) fn check(
             if list.is_empty() || list.len() > most {
                 return Err(wrong(format!("must hold 1 to {most} URLs")));
             }
-            let urls = list.iter().enumerate().map(|(at, item)| {
-                let item = item.get("url").unwrap_or(item);
-                url(&format!("{field}[{at}]"), item).map(Value::String)
-            });
+            let urls = list
+                .iter()
+                .enumerate()
+                .map(|(at, item)| url_of(&format!("{field}[{at}]"), item).map(Value::String));
             Ok(Value::Array(urls.collect::<Result<_, _>>()?))
         }
         Kind::Flag if value.is_boolean() => Ok(value.clone()),
@@ -81,6 +81,10 @@ pub(super) fn check(
             )))
         }
         Kind::Headers => headers::parse(field, value).map(|_| value.clone()),
+        Kind::Selectors => selectors::parse(field, value).map(|_| value.clone()),
+        Kind::Options | Kind::Ignored | Kind::Refused => {
+            Err(wrong("must not stand inside another object".into()))
+        }
     }
 }
 
@@ -109,6 +113,21 @@ fn as_list(value: &Value) -> Vec<Value> {
         Value::Array(list) => list.clone(),
         one => vec![one.clone()],
     }
+}
+
+/// A URL, or an object with one; what else stands in it may not be dropped in silence.
+fn url_of(field: &str, item: &Value) -> Result<String, Invalid> {
+    let Some(object) = item.as_object() else {
+        return url(field, item);
+    };
+    let other = object
+        .iter()
+        .find(|(name, _)| *name != "url" && *name != "metadata");
+    if let Some((name, value)) = other {
+        let bound = "is not taken for one URL of many; give it beside the list";
+        return Err(Invalid::new(&format!("{field}.{name}"), bound, value));
+    }
+    url(field, object.get("url").unwrap_or(&Value::Null))
 }
 
 fn url(field: &str, value: &Value) -> Result<String, Invalid> {

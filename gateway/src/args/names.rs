@@ -2,13 +2,15 @@
 
 use super::Param;
 
-/// `maxPages` and `max_pages` are one name.
+/// `maxPages` and `max_pages` are one name; a run of capitals, as in `includeRawHTML`, is one word.
 pub(super) fn snake(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
+    let mut was_small = false;
     for letter in name.chars() {
-        if letter.is_ascii_uppercase() {
+        if letter.is_ascii_uppercase() && was_small {
             out.push('_');
         }
+        was_small = letter.is_ascii_lowercase() || letter.is_ascii_digit();
         out.push(letter.to_ascii_lowercase());
     }
     out
@@ -57,7 +59,20 @@ pub(crate) fn distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use super::{distance, snake};
+
+    #[test]
+    fn both_spellings_are_one_name() {
+        for (given, name) in [
+            ("maxPages", "max_pages"),
+            ("max_pages", "max_pages"),
+            ("includeRawHTML", "include_raw_html"),
+            ("detectAPIs", "detect_apis"),
+            ("URL", "url"),
+        ] {
+            assert_eq!(snake(given), name);
+        }
+    }
 
     #[test]
     fn distance_counts_changed_letters() {

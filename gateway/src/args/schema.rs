@@ -9,7 +9,7 @@ use crate::config::Config;
 /// The portable JSON schema of a tool's arguments.
 pub(crate) fn schema(params: &[Param], config: &Config) -> Map<String, Value> {
     let mut properties = Map::new();
-    for param in params {
+    for param in params.iter().filter(|param| !param.hidden) {
         let mut property = match param.kind {
             Kind::Text | Kind::Url | Kind::Session => json!({ "type": "string" }),
             Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
@@ -18,13 +18,14 @@ pub(crate) fn schema(params: &[Param], config: &Config) -> Map<String, Value> {
             Kind::Flag => json!({ "type": "boolean" }),
             Kind::Int { min, max } => json!({ "type": "integer", "minimum": min,
                 "maximum": ceiling(param.name, max, config) }),
+            Kind::Options | Kind::Ignored | Kind::Refused => json!({}),
             Kind::Word(words) => json!({ "type": "string", "enum": words }),
             Kind::Words(words) => {
                 json!({ "type": "array", "items": { "type": "string", "enum": words } })
             }
             Kind::Wait => json!({ "anyOf": [{ "type": "boolean" },
                 { "type": "number", "minimum": 0, "maximum": config.max_wait.as_secs() }] }),
-            Kind::Headers => {
+            Kind::Headers | Kind::Selectors => {
                 json!({ "type": "object", "additionalProperties": { "type": "string" } })
             }
         };

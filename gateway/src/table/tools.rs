@@ -1,7 +1,8 @@
 //! The tools, sorted by name.
 
-use super::params::{
-    BATCH, BATCH_RESULTS, CONTROL, CRAWL, FETCH, MAP, READ, RESULTS, SCRAPE, STATUS,
+use super::crawl::{CONTROL, CRAWL, LLMS, MAP, READ, RESULTS, STATUS};
+use super::page::{
+    BATCH, BATCH_RESULTS, CONTENT, DOWNLOAD, FETCH, LINKS, METADATA, SCRAPE, STRUCTURED, TEXT,
 };
 use super::{Group, ToolId, ToolSpec};
 
@@ -13,7 +14,7 @@ const PAGES_OUT: &[(&str, &str)] = &[
 ];
 
 /// Every tool, sorted by name.
-pub(crate) static TOOLS: [ToolSpec; 11] = [
+pub(crate) static TOOLS: [ToolSpec; 18] = [
     ToolSpec {
         id: ToolId::BatchScrape,
         name: "batch_scrape",
@@ -91,6 +92,90 @@ pub(crate) static TOOLS: [ToolSpec; 11] = [
         ],
     },
     ToolSpec {
+        id: ToolId::Download,
+        name: "download",
+        aliases: &[],
+        group: Group::Page,
+        listed: true,
+        title: "Download a document",
+        about: "Fetch a document: its type, size, name and hash; the bytes stay as a resource.",
+        params: &DOWNLOAD,
+        hints: [true, false, true, true],
+        output: &[
+            ("url", "string"),
+            ("mime_type", "string"),
+            ("size", "integer"),
+            ("filename", "string"),
+            ("content_hash", "string"),
+        ],
+    },
+    ToolSpec {
+        id: ToolId::ExtractContent,
+        name: "extract_content",
+        aliases: &[],
+        group: Group::Page,
+        listed: false,
+        title: "Extract the content",
+        about: "The readable content of a page, without what surrounds it.",
+        params: &CONTENT,
+        hints: [true, false, true, true],
+        output: &[
+            ("url", "string"),
+            ("title", "string"),
+            ("content", "string"),
+            ("word_count", "integer"),
+        ],
+    },
+    ToolSpec {
+        id: ToolId::ExtractLinks,
+        name: "extract_links",
+        aliases: &[],
+        group: Group::Page,
+        listed: false,
+        title: "Extract links",
+        about: "The links of a page, with their text and whether they leave the domain.",
+        params: &LINKS,
+        hints: [true, false, true, true],
+        output: &[
+            ("url", "string"),
+            ("links", "array"),
+            ("total_count", "integer"),
+        ],
+    },
+    ToolSpec {
+        id: ToolId::ExtractMetadata,
+        name: "extract_metadata",
+        aliases: &[],
+        group: Group::Page,
+        listed: false,
+        title: "Extract metadata",
+        about: "What a page says of itself: title, description, canonical address, Open Graph, JSON-LD.",
+        params: &METADATA,
+        hints: [true, false, true, true],
+        output: &[
+            ("url", "string"),
+            ("title", "string"),
+            ("description", "string"),
+        ],
+    },
+    ToolSpec {
+        id: ToolId::ExtractText,
+        name: "extract_text",
+        aliases: &[],
+        group: Group::Page,
+        listed: false,
+        title: "Extract text",
+        about: "The text of a whole page, with word and character counts.",
+        params: &TEXT,
+        hints: [true, false, true, true],
+        output: &[
+            ("url", "string"),
+            ("text", "string"),
+            ("word_count", "integer"),
+            ("char_count", "integer"),
+        ],
+    },
+    ToolSpec {
         id: ToolId::FetchUrl,
         name: "fetch_url",
         aliases: &[],
@@ -107,6 +192,23 @@ pub(crate) static TOOLS: [ToolSpec; 11] = [
             ("contentType", "string"),
             ("size", "integer"),
             ("body", "string"),
+        ],
+    },
+    ToolSpec {
+        id: ToolId::GenerateLlmsTxt,
+        name: "generate_llms_txt",
+        aliases: &[],
+        group: Group::Crawl,
+        listed: false,
+        title: "Write llms.txt",
+        about: "Crawl a site, or take a crawl that is there, and write its llms.txt and llms-full.txt.",
+        params: &LLMS,
+        hints: [true, false, false, true],
+        output: &[
+            ("session_id", "string"),
+            ("state", "string"),
+            ("llms_txt", "string"),
+            ("llms_full_txt", "string"),
         ],
     },
     ToolSpec {
@@ -189,6 +291,22 @@ pub(crate) static TOOLS: [ToolSpec; 11] = [
             ("status", "integer"),
             ("title", "string"),
             ("markdown", "string"),
+        ],
+    },
+    ToolSpec {
+        id: ToolId::ScrapeStructured,
+        name: "scrape_structured",
+        aliases: &[],
+        group: Group::Page,
+        listed: false,
+        title: "Scrape by selectors",
+        about: "The values that CSS selectors find on a page, by name.",
+        params: &STRUCTURED,
+        hints: [true, false, true, true],
+        output: &[
+            ("url", "string"),
+            ("data", "object"),
+            ("elements_found", "integer"),
         ],
     },
 ];

@@ -25,6 +25,9 @@ pub(super) async fn batch_scrape(call: &Call<'_>) -> Result<Answer, Fault> {
     let mut spec = spec::base(call, SessionKind::Batch, urls.clone())?;
     // Every input has a result of its own, also where two pages are the same.
     spec.keep_duplicates = true;
+    if let Some(pause) = call.args.int("delay_between_requests") {
+        spec.fetch.get_or_insert_default().min_interval_millis = pause;
+    }
     let formats = formats(call);
     let reading = Reading::of(&call.args, formats);
     spec.format = reading.written();

@@ -79,7 +79,12 @@ fn scope(call: &Call<'_>) -> Result<Scope, Invalid> {
             }
         }
     }
-    let stays = args.flag("stay_on_domain", true);
+    let leaves = args.flag("follow_external", false);
+    if leaves && (named.is_some() || args.has("stay_on_domain")) {
+        let bound = "contradicts `scope` or `stay_on_domain`; give one of them";
+        return Err(Invalid::new("follow_external", bound, &json!(true)));
+    }
+    let stays = args.flag("stay_on_domain", !leaves);
     let subdomains = args.flag("allow_subdomains", true);
     if !stays && !subdomains {
         let bound = "false contradicts stay_on_domain: false";

@@ -27,7 +27,11 @@ pub(super) async fn map(call: &Call<'_>) -> Result<Answer, Fault> {
         reach: reach.into(),
         ..Default::default()
     });
-    spec.sitemap = SitemapUse::Include.into();
+    spec.sitemap = if call.args.flag("include_sitemap", true) {
+        SitemapUse::Include.into()
+    } else {
+        SitemapUse::Skip.into()
+    };
     spec.format = Reading::of(&call.args, Vec::new()).written();
     let begun = call.start(spec).await?;
     let status = match call.wait(begun).await? {

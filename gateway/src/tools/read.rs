@@ -29,6 +29,7 @@ pub(super) async fn read_result(call: &Call<'_>) -> Result<Answer, Fault> {
         Some("html") => PartKind::Html,
         Some("body") => PartKind::Body,
         Some("facts") => PartKind::Facts,
+        Some("selected") => PartKind::Selected,
         _ => PartKind::Markdown,
     };
     let urls = [url.clone()];

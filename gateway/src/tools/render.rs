@@ -128,7 +128,11 @@ async fn shown(
 }
 
 /// A page's metadata and links; false where they are too large to be read.
-async fn known_facts(call: &Call<'_>, session: &str, page: &Page) -> Result<(Value, bool), Fault> {
+pub(super) async fn known_facts(
+    call: &Call<'_>,
+    session: &str,
+    page: &Page,
+) -> Result<(Value, bool), Fault> {
     let Some(part) = pages::part(page, PartKind::Facts) else {
         return Ok((json!({}), true));
     };
@@ -143,7 +147,7 @@ async fn known_facts(call: &Call<'_>, session: &str, page: &Page) -> Result<(Val
 }
 
 /// What a page says of itself, without what could deceive.
-fn cleaned(known: Value) -> Value {
+pub(super) fn cleaned(known: Value) -> Value {
     match known {
         Value::String(text) => Value::String(harmless(&text)),
         Value::Array(list) => Value::Array(list.into_iter().map(cleaned).collect()),
@@ -156,7 +160,7 @@ fn cleaned(known: Value) -> Value {
 }
 
 /// Links or metadata out of a page's facts; as many as fit.
-fn of_facts(name: &str, known: &Value, most: usize) -> (Value, bool) {
+pub(super) fn of_facts(name: &str, known: &Value, most: usize) -> (Value, bool) {
     if name == "links" {
         let links = known.get("links").and_then(Value::as_array);
         let mut used = 2;

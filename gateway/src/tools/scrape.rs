@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto::Code;
-use proto::v1::{LedgerEntry, Page, PartKind, SessionKind, SessionSpec, UrlState};
+use proto::v1::{FetchOptions, LedgerEntry, Page, PartKind, SessionKind, SessionSpec, UrlState};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ pub(super) async fn scrape(call: &Call<'_>) -> Result<Answer, Fault> {
         failure.next_step = "Call again without use_browser; the page comes by plain HTTP.".into();
         return Err(failure.into());
     }
-    let (session, page) = fetch(call, 30_000).await?;
+    let (session, page) = fetch(call, 30_000, |_| {}).await?;
     let formats = formats(call);
     let rendered = render(call, &session, &page, &formats, call.budget()).await?;
     let mut structured = facts(&page);
@@ -54,7 +54,7 @@ pub(super) async fn scrape(call: &Call<'_>) -> Result<Answer, Fault> {
 }
 
 pub(super) async fn fetch_url(call: &Call<'_>) -> Result<Answer, Fault> {
-    let (session, page) = fetch(call, 10_000).await?;
+    let (session, page) = fetch(call, 10_000, |_| {}).await?;
     let headers: Map<String, Value> = page
         .headers
         .iter()
@@ -108,17 +108,21 @@ pub(super) async fn fetch_url(call: &Call<'_>) -> Result<Answer, Fault> {
     Ok(answer)
 }
 
-/// Runs a one-page session to its end.
-async fn fetch(call: &Call<'_>, default_millis: u64) -> Result<(String, Page), Fault> {
+/// Runs a one-page session to its end; `ask` says what is wanted of the fetch beside the common arguments.
+pub(super) async fn fetch(
+    call: &Call<'_>,
+    default_millis: u64,
+    ask: impl FnOnce(&mut FetchOptions),
+) -> Result<(String, Page), Fault> {
     let Some(url) = call.args.text("url") else {
         return Err(Invalid::new("url", "is required", &Value::Null).into());
     };
     let mut spec = spec::base(call, SessionKind::Scrape, vec![url.to_owned()])?;
-    if let Some(fetch) = spec.fetch.as_mut()
-        && fetch.timeout_millis == 0
-    {
+    let fetch = spec.fetch.get_or_insert_default();
+    if fetch.timeout_millis == 0 {
         fetch.timeout_millis = default_millis;
     }
+    ask(fetch);
     call.running.starting(&call.context.id, spec.clone());
     let (session, last) = tokio::select! {
         biased;

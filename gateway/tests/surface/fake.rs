@@ -78,13 +78,18 @@ impl Fake {
             },
         };
         let facts = serde_json::json!({ "language": "en", "links": [
-            { "url": "https://a.test/linked", "text": "Lin\u{202e}ked" }] });
+            { "url": "https://a.test/linked", "text": "Lin\u{202e}ked", "kind": "internal" },
+            { "url": "https://b.test/", "text": "Other", "kind": "external" }] });
+        let selected = serde_json::json!({ "values": { "name": ["A", "B\u{202e}b"], "link": [] },
+            "found": { "name": 2, "link": 0 }, "is_cut": false,
+            "errors": if url.ends_with("/bad") { serde_json::json!({ "bad": "is no selector" }) } else { serde_json::json!({}) } });
         Some(Page {
             url: url.clone(),
             final_url: url.clone(),
             status: 200,
             content_type: "text/html".into(),
             title: "A title".into(),
+            digest: digest(text),
             size: text.len() as u64,
             fetched_at_millis: 1_796_095_265_042,
             parts: vec![
@@ -93,6 +98,7 @@ impl Fake {
                 part(PartKind::Html, &format!("<p>{text}</p>")),
                 part(PartKind::Text, "Plain."),
                 part(PartKind::Facts, &facts.to_string()),
+                part(PartKind::Selected, &selected.to_string()),
             ],
             ..Default::default()
         })

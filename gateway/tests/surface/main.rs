@@ -6,6 +6,7 @@
     reason = "a test ends at the first thing that is not as it must be"
 )]
 
+mod extract;
 mod fake;
 mod formats;
 mod jobs;
@@ -131,7 +132,7 @@ async fn the_list_of_tools_is_small_and_portable() {
         assert!(!text.contains(wrong), "{wrong}");
     }
     let tools = reply["result"]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 10);
+    assert_eq!(tools.len(), 11);
     for tool in tools {
         for hint in [
             "readOnlyHint",
