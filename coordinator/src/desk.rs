@@ -1,22 +1,22 @@
 //! The desk: every running session's life from start to its terminal state.
 //!
 //! One actor for all sessions: a scrape lives for milliseconds, so an actor each would cost more than its work. The
-//! decision what a session's numbers mean is [`job::verdict`], which is pure.
+//! decision what a session's numbers mean is [`job::Job::next`], which is pure.
 
 mod handle;
-mod job;
+pub(crate) mod job;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::v1::{self, SessionKind, SessionState, UrlState};
-use proto::{Clock, CrawlUrl, ErrorCode, Refusal, SessionId, Timestamp};
+use proto::{Clock, ErrorCode, Refusal, SessionId, Timestamp};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 pub(crate) use self::handle::{DeskHandle, StatusReceiver, StatusSender};
-use self::job::{Job, verdict};
+use self::job::{Job, REPEAT, Step};
 use crate::catalog::Catalog;
 use crate::gate::{Directory, Phase, SessionShared, Tally};
 use crate::shard::actor::ShardMsg;
@@ -24,11 +24,6 @@ use crate::shards::Mailroom;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(200);
-/// Orders to shards that were not answered are repeated after this time.
-const REPEAT: Duration = Duration::from_secs(3);
-/// A cancelled session waits this long for what is being fetched, one at its limit somewhat longer.
-const CANCEL_WITHIN: Duration = Duration::from_secs(2);
-const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) enum DeskMsg {
     Begin(Arc<SessionShared>),
@@ -143,24 +138,8 @@ impl Desk {
             return;
         };
         let status = news.borrow().as_ref().clone();
-        let now = self.clock.now();
-        let mut seeding: BTreeMap<u16, Vec<CrawlUrl>> = BTreeMap::new();
-        for seed in &shared.spec.seeds {
-            if let Ok(url) = CrawlUrl::parse(seed) {
-                let shard = url.domain().shard(self.mailroom.shards());
-                seeding.entry(shard).or_default().push(url);
-            }
-        }
-        let job = Job {
-            shared,
-            status,
-            news,
-            seeding,
-            since: now,
-            told: now,
-            is_ending: false,
-            quiet_until: now,
-        };
+        let shards = self.mailroom.shards();
+        let job = Job::new(shared, status, news, shards, self.clock.now());
         jobs.insert(id, JobBox(Box::new(job)));
         metrics::gauge!(crate::metrics::SESSIONS_RUNNING).set(jobs.len() as f64);
     }
@@ -186,40 +165,11 @@ impl Desk {
             return;
         }
         job.publish(&sum, now);
-        let phase = job.shared.phase();
-        match phase {
-            Phase::Running if job.seeding.is_empty() => {
-                if let Some(next) = verdict(&job.shared, &sum, now) {
-                    self.enter(job, next, now);
-                }
-            }
-            Phase::Running | Phase::Paused => {}
-            Phase::Stopping(how) => {
-                let limit = if how == SessionState::Cancelled {
-                    CANCEL_WITHIN
-                } else {
-                    STOP_WITHIN
-                };
-                let is_quiet = sum.of(UrlState::Leased) == 0 || now.since(job.since) >= limit;
-                if is_quiet && job.seeding.is_empty() {
-                    self.enter(job, Phase::Settling(how), now);
-                }
-            }
-            Phase::Settling(how) => {
-                let left = [
-                    UrlState::Queued,
-                    UrlState::Leased,
-                    UrlState::Waiting,
-                    UrlState::Fetched,
-                    UrlState::TooDeep,
-                ];
-                let left: u64 = left.into_iter().map(|state| sum.of(state)).sum();
-                if is_settled && left + sum.outbox == 0 {
-                    self.end(job, how, &sum, now);
-                } else if is_settled && now.since(job.told) >= REPEAT {
-                    self.announce(job, now);
-                }
-            }
+        match job.next(&sum, is_settled, now) {
+            Step::Stay => {}
+            Step::Enter(phase) => self.enter(job, phase, now),
+            Step::TellAgain => self.announce(job, now),
+            Step::End(how) => self.end(job, how, &sum, now),
         }
     }
 

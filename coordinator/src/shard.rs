@@ -20,6 +20,7 @@ mod restore;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub(crate) use self::core::{Decision, Effect, Policy, ShardCore};
 pub(crate) use self::lease::reserve;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::v1::{self, SessionState, UrlState};
 use proto::{CrawlUrl, Timestamp};
@@ -9,8 +10,27 @@ use proto::{CrawlUrl, Timestamp};
 use super::StatusSender;
 use crate::gate::{Phase, SessionShared, Tally};
 
+/// Orders to shards that were not answered are repeated after this time.
+pub(crate) const REPEAT: Duration = Duration::from_secs(3);
+/// A cancelled session waits this long for what is being fetched, one at its limit somewhat longer.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+const STOP_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the desk does about a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing.
+    Stay,
+    /// The session is in another phase from now on; its shards are told.
+    Enter(Phase),
+    /// Its shards are told the phase again.
+    TellAgain,
+    /// It has ended, this way.
+    End(SessionState),
+}
+
 /// What the session's numbers mean while it runs.
-pub(super) fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase> {
+fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase> {
     if shared.is_past_deadline(now) {
         return Some(Phase::Stopping(SessionState::TimeLimit));
     }
@@ -31,22 +51,89 @@ pub(super) fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Op
 }
 
 /// A session as the desk holds it.
-pub(super) struct Job {
-    pub(super) shared: Arc<SessionShared>,
-    pub(super) status: v1::SessionStatus,
-    pub(super) news: StatusSender,
+pub(crate) struct Job {
+    pub(crate) shared: Arc<SessionShared>,
+    pub(crate) status: v1::SessionStatus,
+    pub(crate) news: StatusSender,
     /// Shards that have not confirmed their seeds.
-    pub(super) seeding: BTreeMap<u16, Vec<CrawlUrl>>,
+    pub(crate) seeding: BTreeMap<u16, Vec<CrawlUrl>>,
     /// Since when the present phase lasts, and when orders about it were sent last.
-    pub(super) since: Timestamp,
-    pub(super) told: Timestamp,
-    pub(super) is_ending: bool,
+    pub(crate) since: Timestamp,
+    pub(crate) told: Timestamp,
+    pub(crate) is_ending: bool,
     /// A record that was not kept is not tried again before this moment.
-    pub(super) quiet_until: Timestamp,
+    pub(crate) quiet_until: Timestamp,
 }
 
 impl Job {
-    pub(super) fn publish(&mut self, sum: &Tally, now: Timestamp) {
+    /// Takes a session up; none of its shards has its seeds yet.
+    pub(crate) fn new(
+        shared: Arc<SessionShared>,
+        status: v1::SessionStatus,
+        news: StatusSender,
+        shards: u16,
+        now: Timestamp,
+    ) -> Self {
+        let mut seeding: BTreeMap<u16, Vec<CrawlUrl>> = BTreeMap::new();
+        for seed in &shared.spec.seeds {
+            if let Ok(url) = CrawlUrl::parse(seed) {
+                let shard = url.domain().shard(shards);
+                seeding.entry(shard).or_default().push(url);
+            }
+        }
+        Self {
+            shared,
+            status,
+            news,
+            seeding,
+            since: now,
+            told: now,
+            is_ending: false,
+            quiet_until: now,
+        }
+    }
+
+    /// What follows from the sum of the board.
+    pub(crate) fn next(&self, sum: &Tally, is_settled: bool, now: Timestamp) -> Step {
+        match self.shared.phase() {
+            Phase::Running if self.seeding.is_empty() => {
+                verdict(&self.shared, sum, now).map_or(Step::Stay, Step::Enter)
+            }
+            Phase::Running | Phase::Paused => Step::Stay,
+            Phase::Stopping(how) => {
+                let limit = if how == SessionState::Cancelled {
+                    CANCEL_WITHIN
+                } else {
+                    STOP_WITHIN
+                };
+                let is_quiet = sum.of(UrlState::Leased) == 0 || now.since(self.since) >= limit;
+                if is_quiet && self.seeding.is_empty() {
+                    Step::Enter(Phase::Settling(how))
+                } else {
+                    Step::Stay
+                }
+            }
+            Phase::Settling(how) => {
+                let left = [
+                    UrlState::Queued,
+                    UrlState::Leased,
+                    UrlState::Waiting,
+                    UrlState::Fetched,
+                    UrlState::TooDeep,
+                ];
+                let left: u64 = left.into_iter().map(|state| sum.of(state)).sum();
+                if is_settled && left + sum.outbox == 0 {
+                    Step::End(how)
+                } else if is_settled && now.since(self.told) >= REPEAT {
+                    Step::TellAgain
+                } else {
+                    Step::Stay
+                }
+            }
+        }
+    }
+
+    pub(crate) fn publish(&mut self, sum: &Tally, now: Timestamp) {
         let counts = proto::URL_STATES.into_iter().map(|state| v1::StateCount {
             state: state.into(),
             count: sum.of(state),

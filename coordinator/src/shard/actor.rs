@@ -121,33 +121,7 @@ impl Actor for ShardActor {
         state: &mut ShardState,
     ) -> Result<(), ActorProcessingErr> {
         let now = self.around.clock.now();
-        let core = &mut state.core;
         match message {
-            ShardMsg::Seed { session, urls } => core.seed(now, &session, &urls)?,
-            ShardMsg::Outcome { worker, outcome } => core.outcome(now, &worker, *outcome)?,
-            ShardMsg::Heartbeat { worker, lease_id } => core.heartbeat(now, &worker, lease_id),
-            ShardMsg::LeaseEnded { worker, lease_id } => {
-                core.lease_ended(now, &worker, lease_id)?;
-            }
-            ShardMsg::Unsent { lease_id } => core.unsent(now, lease_id)?,
-            ShardMsg::Mail { from, items } => core.mail(now, from, items)?,
-            ShardMsg::Answered {
-                from,
-                number,
-                decision,
-            } => {
-                core.answered(now, from, number, decision)?;
-            }
-            ShardMsg::AskRobots {
-                origin,
-                target,
-                hops,
-            } => core.ask_robots(origin, target, hops)?,
-            ShardMsg::TellRobots { origin, copy } => core.tell_robots(now, &origin, *copy)?,
-            ShardMsg::LookAgain => core.look_again(),
-            ShardMsg::PhaseChanged(session) => core.phase_changed(&session),
-            ShardMsg::Settle(session) => core.settle(&session)?,
-            ShardMsg::Close(session) => core.close(&session),
             ShardMsg::Committed { number, failed } => {
                 if let Some(why) = failed {
                     return Err(format!("batch {number} was not kept: {why}").into());
@@ -156,6 +130,7 @@ impl Actor for ShardActor {
                 return Ok(());
             }
             ShardMsg::Wake => state.alarm = None,
+            other => state.core.take(now, other)?,
         }
         state.core.advance(now)?;
         self.submit(&myself, state);
