@@ -160,16 +160,18 @@ impl Desk {
     /// Reads the board, tells who watches, and moves the session on.
     fn look(&self, job: &mut Job) {
         let now = self.clock.now();
-        let (sum, is_settled) = job.shared.total();
+        let total = job.shared.total();
         if job.is_ending || now < job.quiet_until {
             return;
         }
-        job.publish(&sum, now);
-        match job.next(&sum, is_settled, now) {
+        if total.is_whole {
+            job.publish(&total.sum, now);
+        }
+        match job.next(&total, now) {
             Step::Stay => {}
             Step::Enter(phase) => self.enter(job, phase, now),
             Step::TellAgain => self.announce(job, now),
-            Step::End(how) => self.end(job, how, &sum, now),
+            Step::End(how) => self.end(job, how, &total.sum, now),
         }
     }
 

@@ -34,10 +34,18 @@ pub(crate) struct SessionShared {
     seed_hosts: BTreeSet<String>,
     phase: Mutex<Phase>,
     permits: Mutex<Permits>,
-    board: Mutex<BTreeMap<u16, Tally>>,
+    board: Mutex<Board>,
     is_announced: AtomicBool,
     /// No lease is given after this moment.
     deadline: Option<Timestamp>,
+}
+
+/// The numbers of every shard that takes part.
+#[derive(Debug, Default)]
+struct Board {
+    posted: BTreeMap<u16, Tally>,
+    /// Shards that took part before this process began and have not posted since: what they hold is not known yet.
+    silent: BTreeSet<u16>,
 }
 
 /// A session's numbers at one shard, as of its last commit.
@@ -51,6 +59,16 @@ pub(crate) struct Tally {
     pub(crate) outbox: u64,
     pub(crate) hosts: u32,
     pub(crate) next_start: u64,
+    pub(crate) is_settled: bool,
+}
+
+/// What a session's board says in all.
+#[derive(Debug)]
+pub(crate) struct Total {
+    pub(crate) sum: Tally,
+    /// Every shard that takes part is in the sum.
+    pub(crate) is_whole: bool,
+    /// Every shard that posted has settled.
     pub(crate) is_settled: bool,
 }
 
@@ -108,7 +126,10 @@ impl SessionShared {
             seed_hosts: hosts.map(|host| host.to_string()).collect(),
             phase: Mutex::new(phase),
             permits: Mutex::new(Permits::new(budget.max_pages, budget.max_bytes, before)),
-            board: Mutex::new(BTreeMap::new()),
+            board: Mutex::new(Board {
+                posted: BTreeMap::new(),
+                silent: before.keys().copied().collect(),
+            }),
             is_announced: AtomicBool::new(false),
             deadline: (budget.max_millis > 0)
                 .then(|| started + Duration::from_millis(budget.max_millis)),
@@ -133,25 +154,32 @@ impl SessionShared {
 
     /// Posts a shard's numbers; answers whether the desk has to be told.
     pub(crate) fn post(&self, shard: u16, tally: Tally) -> bool {
-        self.board.lock().insert(shard, tally);
+        let mut board = self.board.lock();
+        board.posted.insert(shard, tally);
+        board.silent.remove(&shard);
+        drop(board);
         !self.is_announced.swap(true, Ordering::AcqRel)
     }
 
-    /// The sum of the board, and whether every shard on it has settled.
-    pub(crate) fn total(&self) -> (Tally, bool) {
+    /// The sum of the board.
+    pub(crate) fn total(&self) -> Total {
         self.is_announced.store(false, Ordering::Release);
         let mut sum = Tally::default();
         let board = self.board.lock();
-        for tally in board.values() {
+        for tally in board.posted.values() {
             sum.add(tally);
         }
-        let is_settled = board.values().all(|tally| tally.is_settled);
-        (sum, is_settled)
+        Total {
+            sum,
+            is_whole: board.silent.is_empty(),
+            is_settled: board.posted.values().all(|tally| tally.is_settled),
+        }
     }
 
     /// The shards that take part.
     pub(crate) fn participants(&self) -> Vec<u16> {
-        self.board.lock().keys().copied().collect()
+        let board = self.board.lock();
+        board.posted.keys().chain(&board.silent).copied().collect()
     }
 
     /// The kind.
@@ -238,6 +266,12 @@ impl Permits {
     /// How many are spent.
     pub(crate) fn spent(&self) -> u64 {
         self.spent.values().map(|(pages, _)| pages).sum()
+    }
+
+    /// How many are held by tickets.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> u64 {
+        self.held_sum
     }
 
     fn bytes(&self) -> u64 {

@@ -134,6 +134,9 @@ pub(crate) struct ClaimRow {
     pub(crate) fingerprint: Vec<u8>,
     #[prost(string, tag = "2")]
     pub(crate) url: String,
+    /// The shortest distance at which the content was found, by whatever URL.
+    #[prost(uint32, tag = "3")]
+    pub(crate) depth: u32,
 }
 
 /// Where a snapshot's page lies.
@@ -193,6 +196,8 @@ pub(crate) struct Claim {
     pub(crate) fingerprint: Vec<u8>,
     #[prost(string, tag = "4")]
     pub(crate) url: String,
+    #[prost(uint32, tag = "5")]
+    pub(crate) depth: u32,
 }
 
 /// Mail from one shard to another, kept until it is answered.

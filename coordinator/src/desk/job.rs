@@ -8,7 +8,7 @@ use proto::v1::{self, SessionState, UrlState};
 use proto::{CrawlUrl, Timestamp};
 
 use super::StatusSender;
-use crate::gate::{Phase, SessionShared, Tally};
+use crate::gate::{Phase, SessionShared, Tally, Total};
 
 /// Orders to shards that were not answered are repeated after this time.
 pub(crate) const REPEAT: Duration = Duration::from_secs(3);
@@ -93,8 +93,12 @@ impl Job {
         }
     }
 
-    /// What follows from the sum of the board.
-    pub(crate) fn next(&self, sum: &Tally, is_settled: bool, now: Timestamp) -> Step {
+    /// What follows from the sum of the board; nothing while a shard is missing in it.
+    pub(crate) fn next(&self, total: &Total, now: Timestamp) -> Step {
+        let (sum, is_settled) = (&total.sum, total.is_settled);
+        if !total.is_whole {
+            return Step::Stay;
+        }
         match self.shared.phase() {
             Phase::Running if self.seeding.is_empty() => {
                 verdict(&self.shared, sum, now).map_or(Step::Stay, Step::Enter)

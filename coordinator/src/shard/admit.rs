@@ -6,6 +6,7 @@ use proto::v1::{SessionKind, UrlState};
 use proto::{Code, CrawlUrl, HostKey, SessionId, Timestamp};
 
 use super::core::{DEEP, Effect, ShardCore, state_of};
+use super::mail::shorter;
 use crate::gate::Phase;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, LinksRow, Mail, UrlRow, Via};
@@ -182,6 +183,9 @@ impl ShardCore {
         }
         let is_shorter = given.depth < entry.depth;
         entry.depth = entry.depth.min(given.depth);
+        if let Some(page) = entry.page.as_mut() {
+            page.depth = entry.depth;
+        }
         let target = entry.target.clone();
         let hops = entry.hops;
         let state = entry.state();
@@ -202,10 +206,13 @@ impl ShardCore {
                     };
                     self.route(now, id, onward)?;
                 }
+                UrlState::Duplicate => {
+                    let kept = shorter(&given.session, &target, given.depth, &given.url);
+                    self.route(now, id, kept)?;
+                }
                 UrlState::Unspecified
                 | UrlState::Leased
                 | UrlState::Fetched
-                | UrlState::Duplicate
                 | UrlState::NotModified
                 | UrlState::Refused
                 | UrlState::Failed

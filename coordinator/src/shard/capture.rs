@@ -33,11 +33,11 @@ impl ShardCore {
             return self.capture(now, id, fingerprint, row, captured);
         }
         let digest = captured.content_digest.to_vec();
-        let url = entry.url.clone();
+        let at = (entry.url.clone(), entry.depth);
         row.fetched = Some(captured);
         self.set_state(id, &mut row, UrlState::Fetched);
         self.write_url(id, fingerprint, &row);
-        self.claim(now, id, fingerprint, digest, url)
+        self.claim(now, id, fingerprint, digest, at)
     }
 
     /// Delivers a page: its permit is spent, it gets its place in the manifest, its links are admitted.

@@ -12,7 +12,7 @@ use proto::{CrawlUrl, HostKey, SessionId, Timestamp};
 
 use super::core::{Decision, Effect, ShardCore, state_of};
 use crate::keys::{self, Fingerprint};
-use crate::records::{Claim, ClaimRow, Mail};
+use crate::records::{Admission, Claim, ClaimRow, Mail, Via};
 use crate::slice::decode;
 use crate::store::{StoreError, Table};
 
@@ -168,7 +168,7 @@ impl ShardCore {
             if let Some(admission) = &mail.admission {
                 self.admit(now, admission)?;
             } else if let Some(claim) = &mail.claim {
-                decision = Some(self.decide(claim)?);
+                decision = Some(self.decide(now, claim)?);
             }
             self.effects.push(Effect::Answer {
                 to: from,
@@ -215,7 +215,7 @@ impl ShardCore {
         id: &SessionId,
         fingerprint: Fingerprint,
         digest: Vec<u8>,
-        url: String,
+        at: (String, u32),
     ) -> Result<(), StoreError> {
         let slot = digest
             .iter()
@@ -226,10 +226,11 @@ impl ShardCore {
             session: id.to_string(),
             digest,
             fingerprint: fingerprint.to_be_bytes().to_vec(),
-            url,
+            url: at.0,
+            depth: at.1,
         };
         if to == self.shard {
-            let decision = self.decide(&claim)?;
+            let decision = self.decide(now, &claim)?;
             return self.decided(now, &claim, decision);
         }
         let mail = Mail {
@@ -240,24 +241,35 @@ impl ShardCore {
         Ok(())
     }
 
-    fn decide(&mut self, claim: &Claim) -> Result<Decision, StoreError> {
+    /// The first page with a content keeps it. One that comes later on a shorter path leads to the kept page's links.
+    fn decide(&mut self, now: Timestamp, claim: &Claim) -> Result<Decision, StoreError> {
         let Ok(id) = claim.session.parse::<SessionId>() else {
             return Ok(Decision::Won);
         };
         let key = keys::digest(self.shard, &id, &claim.digest);
-        if let Some(row) = self.slice.get::<ClaimRow>(Table::Claims, &key)? {
-            return Ok(if row.fingerprint == claim.fingerprint {
-                Decision::Won
-            } else {
-                Decision::Lost(row.url)
-            });
-        }
-        let row = ClaimRow {
-            fingerprint: claim.fingerprint.clone(),
-            url: claim.url.clone(),
+        let Some(mut row) = self.slice.get::<ClaimRow>(Table::Claims, &key)? else {
+            let row = ClaimRow {
+                fingerprint: claim.fingerprint.clone(),
+                url: claim.url.clone(),
+                depth: claim.depth,
+            };
+            self.slice.put(Table::Claims, key, &row);
+            return Ok(Decision::Won);
         };
-        self.slice.put(Table::Claims, key, &row);
-        Ok(Decision::Won)
+        if row.fingerprint == claim.fingerprint {
+            return Ok(Decision::Won);
+        }
+        let kept = row.url.clone();
+        if claim.depth < row.depth && self.open(&id)? {
+            row.depth = claim.depth;
+            self.slice.put(Table::Claims, key, &row);
+            self.route(
+                now,
+                &id,
+                shorter(&claim.session, &kept, claim.depth, &claim.url),
+            )?;
+        }
+        Ok(Decision::Lost(kept))
     }
 
     fn decided(
@@ -294,9 +306,15 @@ impl ShardCore {
                     self.poke(freed);
                 }
                 row.fetched = None;
-                row.entry.get_or_insert_default().target = url;
+                let entry = row.entry.get_or_insert_default();
+                entry.target.clone_from(&url);
+                let depth = entry.depth;
                 self.set_state(&id, &mut row, UrlState::Duplicate);
                 self.write_url(&id, fingerprint, &row);
+                if depth < claim.depth {
+                    // A shorter path to it showed up while the claim was on its way.
+                    self.route(now, &id, shorter(&claim.session, &url, depth, &claim.url))?;
+                }
                 Ok(())
             }
         }
@@ -330,5 +348,17 @@ impl ShardCore {
         }
         self.evict(origin);
         Ok(())
+    }
+}
+
+/// Tells the page that was kept for a content that a duplicate of it has a shorter path.
+pub(super) fn shorter(session: &str, kept: &str, depth: u32, found_by: &str) -> Admission {
+    Admission {
+        session: session.to_owned(),
+        url: kept.to_owned(),
+        depth,
+        found_by: found_by.to_owned(),
+        via: Via::Link.into(),
+        ..Admission::default()
     }
 }

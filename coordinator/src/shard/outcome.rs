@@ -22,6 +22,7 @@ impl ShardCore {
         given: v1::Outcome,
     ) -> Result<(), StoreError> {
         let (lease_id, ticket_id) = (given.lease_id, given.ticket_id);
+        let was_fetched = !matches!(given.result, Some(Report::Returned(_)) | None);
         let lease = self.leases.get_mut(&lease_id);
         let mut ticket = None;
         let mut is_stranger = false;
@@ -52,7 +53,9 @@ impl ShardCore {
             .leases
             .get(&lease_id)
             .is_some_and(|l| l.tickets.is_empty() && l.recalled.is_empty());
-        if is_empty && !is_stranger {
+        // Behind a ticket that came back unbegun a request for robots.txt may be in flight: then the worker says itself
+        // when it is done with the host.
+        if is_empty && was_fetched && !is_stranger {
             self.end_lease(now, lease_id);
         }
         let kept = v1::Kept {

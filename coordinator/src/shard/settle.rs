@@ -25,9 +25,11 @@ impl ShardCore {
         let Phase::Settling(how) = here.shared.phase() else {
             return Ok(());
         };
-        let mut places: Vec<String> = here.hosts.iter().map(ToString::to_string).collect();
-        places.push(DEEP.to_owned());
         self.recall(id)?;
+        let mut places: Vec<String> = self.sessions.get(id).map_or_else(Vec::new, |here| {
+            here.hosts.iter().map(ToString::to_string).collect()
+        });
+        places.push(DEEP.to_owned());
         let mut left = AT_ONCE;
         for place in places {
             let prefix = keys::queue_prefix(self.shard, &place, id);

@@ -1,5 +1,8 @@
 //! The pure core under literal times, over a store in memory; compiled under `#[cfg(test)]` only.
 
+mod sim;
+mod trouble;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +160,16 @@ impl Bench {
         leases.remove(0)
     }
 
+    /// A worker's report; behind a ticket that comes back unbegun it says that it is done with the lease.
     fn report(&mut self, now: Timestamp, lease: &v1::Lease, result: Report, host: v1::HostFacts) {
+        let was_begun = !matches!(result, Report::Returned(_));
+        self.tell(now, lease, result, host);
+        if !was_begun {
+            self.core.lease_ended(now, "w", lease.lease_id).unwrap();
+        }
+    }
+
+    fn tell(&mut self, now: Timestamp, lease: &v1::Lease, result: Report, host: v1::HostFacts) {
         let ticket = &lease.tickets[0];
         let outcome = v1::Outcome {
             cookies: Vec::new(),
@@ -170,6 +182,11 @@ impl Bench {
             result: Some(result),
         };
         self.core.outcome(now, "w", outcome).unwrap();
+    }
+
+    fn entry(&self, id: &SessionId, of: &str) -> v1::LedgerEntry {
+        let row = self.core.url(id, url(of).fingerprint()).unwrap();
+        row.unwrap().entry.unwrap()
     }
 
     fn count(&self, id: &SessionId, state: UrlState) -> u64 {
