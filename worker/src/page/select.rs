@@ -8,7 +8,7 @@ use proto::v1::Selector;
 use serde_json::{Map, Value, json};
 
 use super::tree::{self, raw_text};
-use super::{MAX_DEPTH, collapsed, scan};
+use super::{collapsed, growth, scan};
 use crate::charset;
 
 /// Most values of one selector where the caller names no bound.
@@ -33,15 +33,14 @@ pub fn select(
     let scan = scan::run(&text, "");
     let mut found = Found::default();
     let matchers = found.matchers(selectors);
-    if scan.depth > MAX_DEPTH {
+    let base = url.with_base_href(scan.base_href.as_deref());
+    let Some(document) = growth::parse(&text) else {
         for (selector, _) in &matchers {
-            let why = format!("the page is nested deeper than {MAX_DEPTH} elements");
+            let why = "the page is larger or nested deeper than any that is searched";
             found.errors.insert(selector.name.clone(), json!(why));
         }
         return found.told();
-    }
-    let base = url.with_base_href(scan.base_href.as_deref());
-    let document = tree::parse(&text);
+    };
     let most = if most == 0 { USUAL_VALUES } else { most };
     let root = document.root();
     for (count, node) in root

@@ -36,6 +36,7 @@ fn setup(random: &mut Random) -> Setup {
     Setup {
         shards: u16::try_from(random.one(&[1, 2, 3, 5])).unwrap(),
         policy: Policy {
+            max_redirects: 10,
             min_interval: millis(random.one(&[20, 200, 1_000, 4_000])),
             per_host: 1,
             per_domain: 2,

@@ -656,6 +656,7 @@ impl World {
         };
         let lease_id = held.lease_id;
         let outcome = v1::Outcome {
+            cookies: Vec::new(),
             lease_id,
             ticket_id: ticket.ticket_id,
             epoch: held.epoch,
