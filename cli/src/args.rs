@@ -118,6 +118,18 @@ pub(crate) struct CrawlArgs {
     /// No URLs that this regular expression finds something in (repeatable)
     #[arg(long, value_name = "REGEX")]
     pub(crate) exclude: Vec<String>,
+    /// Remove parameters that name a campaign or a click (utm_*, gclid ...) from links
+    #[arg(long)]
+    pub(crate) strip_tracking: bool,
+    /// Remove parameters that name a visit (jsessionid, phpsessid ...) from links
+    #[arg(long)]
+    pub(crate) strip_session: bool,
+    /// Put the parameters of links in the order of their names
+    #[arg(long)]
+    pub(crate) sort_query: bool,
+    /// Follow links that look endless, such as calendars and repeated paths
+    #[arg(long)]
+    pub(crate) allow_traps: bool,
     /// Read the sites' sitemaps
     #[arg(long, value_enum, default_value_t = Sitemap::Skip)]
     pub(crate) sitemap: Sitemap,

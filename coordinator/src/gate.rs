@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use proto::v1::{self, SessionKind, SessionState, UrlState};
-use proto::{CompiledScope, SessionId, Timestamp};
+use proto::{CompiledScope, SessionId, Timestamp, UrlRules};
 
 /// Where a session is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub(crate) struct SessionShared {
     pub(crate) id: SessionId,
     pub(crate) spec: v1::SessionSpec,
     pub(crate) scope: CompiledScope,
+    pub(crate) rules: UrlRules,
     seed_hosts: BTreeSet<String>,
     phase: Mutex<Phase>,
     permits: Mutex<Permits>,
@@ -123,6 +124,7 @@ impl SessionShared {
         Self {
             id,
             scope,
+            rules: UrlRules::of_session(&spec.url_rules.unwrap_or_default(), started),
             seed_hosts: hosts.map(|host| host.to_string()).collect(),
             phase: Mutex::new(phase),
             permits: Mutex::new(Permits::new(budget.max_pages, budget.max_bytes, before)),

@@ -170,7 +170,9 @@ impl Code {
             Self::Nofollow => {
                 "The link asks not to be followed; name the URL as a seed to fetch it."
             }
-            Self::Trap => "The URL looks endless; name it as a seed to fetch it all the same.",
+            Self::Trap => {
+                "The URL looks endless; name it as a seed, or crawl with url_rules strip_session or allow_traps."
+            }
             Self::ContentType => "Use `download` or `fetch_url` for what is not a page.",
             Self::NoContent => "There is nothing to read at this address; choose another one.",
             Self::Dns => "Check the host name.",

@@ -8,7 +8,7 @@ mod traps;
 use serde::{Deserialize, Serialize};
 use url::{EncodingOverride, Url};
 
-use crate::{Code, CrawlUrl, UrlError};
+use crate::{Code, CrawlUrl, Timestamp, UrlError, v1};
 
 pub use traps::{Shape, TrapRules, Years};
 
@@ -87,6 +87,19 @@ impl Skip {
 }
 
 impl UrlRules {
+    /// What a session that began at `started` asks for.
+    pub fn of_session(asked: &v1::UrlRules, started: Timestamp) -> Self {
+        Self {
+            strip_tracking: asked.strip_tracking,
+            strip_session: asked.strip_session,
+            sort_query: asked.sort_query,
+            max_len: usize::try_from(asked.max_length)
+                .ok()
+                .filter(|max| *max > 0),
+            traps: (!asked.allow_traps).then(|| TrapRules::usual(started)),
+        }
+    }
+
     /// Resolves `href` on a UTF-8 page at `base` and applies the rules.
     pub fn apply(&self, base: &CrawlUrl, href: &str) -> Result<CrawlUrl, Skip> {
         self.apply_encoded(base, href, None)
@@ -104,7 +117,7 @@ impl UrlRules {
 
     /// Applies the rules to a URL that is canonical already.
     pub fn rewrite(&self, url: CrawlUrl) -> Result<CrawlUrl, Skip> {
-        let url = self.with_parameters(url)?;
+        let url = self.stripped(url)?;
         self.check(&url)?;
         Ok(url)
     }
@@ -124,7 +137,8 @@ impl UrlRules {
         }
     }
 
-    fn with_parameters(&self, url: CrawlUrl) -> Result<CrawlUrl, UrlError> {
+    /// The URL without what the rules remove, its parameters in the order that they ask for.
+    pub fn stripped(&self, url: CrawlUrl) -> Result<CrawlUrl, UrlError> {
         if !(self.strip_tracking || self.strip_session || self.sort_query) {
             return Ok(url);
         }

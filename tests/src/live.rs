@@ -83,6 +83,18 @@ impl Live {
         spec: v1::SessionSpec,
         wait: Duration,
     ) -> anyhow::Result<Vec<v1::LookupEntry>> {
+        Ok(self.run_whole(spec, wait).await?.0)
+    }
+
+    /// Runs a session to its end and answers how its seeds ended, and how it stands itself.
+    ///
+    /// # Errors
+    /// What the session door says.
+    pub async fn run_whole(
+        &mut self,
+        spec: v1::SessionSpec,
+        wait: Duration,
+    ) -> anyhow::Result<(Vec<v1::LookupEntry>, v1::SessionStatus)> {
         let urls = spec.seeds.clone();
         let request = v1::StartRequest { spec: Some(spec) };
         let started = self.sessions.start(request).await?.into_inner();
@@ -92,7 +104,7 @@ impl Live {
             owner: String::new(),
             wait_millis: u64::try_from(wait.as_millis())?,
         };
-        self.sessions.status(request).await?;
+        let status = self.sessions.status(request).await?.into_inner().status;
         let request = v1::LookupRequest {
             session_id,
             owner: String::new(),
@@ -100,7 +112,8 @@ impl Live {
             inline_bytes: 4 << 20,
             inline_kinds: vec![v1::PartKind::Body.into()],
         };
-        Ok(self.sessions.lookup(request).await?.into_inner().entries)
+        let entries = self.sessions.lookup(request).await?.into_inner().entries;
+        Ok((entries, status.context("a status")?))
     }
 
     /// What is known of the host of `url`.

@@ -383,6 +383,62 @@ async fn every_fault_ends_in_its_own_state_and_harms_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_endless_site_ends_by_the_shape_of_its_addresses() {
+    let raw = format!(
+        "{PAGE}\r\n<a href='{{path}}x/'>more</a><a href='/?utm_source={{path}}'>home</a>{{path}}"
+    );
+    let mut steps = vec![
+        json!({"path": "/login", "host": "good.test", "raw": redirect("", "/in;jsessionid=7?a=1")["raw"]}),
+    ];
+    steps.push(json!({"path": "*", "raw": raw, "then": "close"}));
+    let mut stage = stage(&steps, BTreeMap::new()).await;
+    let mut spec = spec(
+        SessionKind::Crawl,
+        vec!["http://bad.test/".into(), "http://good.test/login".into()],
+    );
+    spec.scope.as_mut().unwrap().reach = v1::scope::Reach::Host.into();
+    spec.url_rules = Some(v1::UrlRules {
+        strip_tracking: true,
+        ..v1::UrlRules::default()
+    });
+    let (entries, status) = stage.live.run_whole(spec, WITHIN).await.unwrap();
+    let visited: Vec<String> = stage
+        .server
+        .visits()
+        .iter()
+        .map(|visit| visit.path.clone())
+        .collect();
+    let deep = |count: usize| format!("/{}", "x/".repeat(count));
+    assert!(
+        visited.contains(&deep(4)) && !visited.contains(&deep(5)),
+        "{visited:?}"
+    );
+    assert!(
+        !visited.iter().any(|path| path.contains("utm_source")),
+        "{visited:?}"
+    );
+    // What a site redirects to is taken as it is; a link of the same shape is not.
+    assert!(
+        visited.contains(&"/in;jsessionid=7?a=1".to_owned()),
+        "{visited:?}"
+    );
+    assert!(
+        !visited
+            .iter()
+            .any(|path| path.starts_with("/in;jsessionid=7?a=1x")),
+        "{visited:?}"
+    );
+    assert_eq!(entries[0].chain[0].state(), UrlState::Captured);
+    let traps = status
+        .reasons
+        .iter()
+        .find(|reason| reason.code == Code::Trap.word());
+    assert_eq!(traps.map(|reason| reason.count), Some(2), "{status:?}");
+    assert_eq!(status.state(), v1::SessionState::Completed);
+    stage.live.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cookies_and_credentials_stay_with_their_site_and_their_session() {
     let set = |path: &str, host: &str, fields: &str, body: &str| {
         let raw = format!("{PAGE}{fields}Content-Length: {}\r\n\r\n{body}", body.len());

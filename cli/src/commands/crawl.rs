@@ -8,7 +8,7 @@ use std::time::Duration;
 use proto::v1::control_request::Order;
 use proto::v1::{
     Budget, FetchOptions, Scope, SessionKind, SessionSpec, SessionState, SessionStatus, SitemapUse,
-    scope,
+    UrlRules, scope,
 };
 use proto::{Clock, CrawlUrl, SessionId};
 use tokio_util::sync::CancellationToken;
@@ -338,6 +338,13 @@ fn spec(args: &CrawlArgs, seeds: &[String]) -> SessionSpec {
             ..FetchOptions::default()
         }),
         sitemap: sitemap.into(),
+        url_rules: Some(UrlRules {
+            strip_tracking: args.strip_tracking,
+            strip_session: args.strip_session,
+            sort_query: args.sort_query,
+            allow_traps: args.allow_traps,
+            max_length: 0,
+        }),
         request_id: SessionId::random().to_string(),
         ..SessionSpec::default()
     }

@@ -126,7 +126,13 @@ impl ShardCore {
         let is_free = given.via() == Via::Seed
             || is_sitemap
             || (given.via() == Via::Redirect && shared.is_interactive());
-        if !is_free && !shared.scope.allows(url) {
+        // A site may send every visitor on to an address that names the visit: what it redirects to is taken as it is.
+        let is_bound = matches!(given.via(), Via::Link | Via::Sitemap);
+        let skip = shared.rules.check(url).err().filter(|_| is_bound);
+        if let Some(skip) = skip {
+            let detail = format!("{skip} ({})", skip.reason());
+            self.end(id, &mut row, UrlState::Refused, skip.code().word(), &detail);
+        } else if !is_free && !shared.scope.allows(url) {
             let detail = "the redirect leads out of the session's scope";
             let code = Code::OutOfScope.word();
             self.end(id, &mut row, UrlState::Refused, code, detail);

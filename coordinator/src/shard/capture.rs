@@ -151,9 +151,7 @@ impl ShardCore {
                 facts: None,
                 via: Via::Link.into(),
             };
-            if self.follow(now, id, admission)? {
-                kept.urls.push(link.url.clone());
-            }
+            kept.urls.extend(self.follow(now, id, admission)?);
         }
         if !kept.urls.is_empty() {
             let key = keys::url(self.shard, id, fingerprint);
@@ -162,22 +160,27 @@ impl ShardCore {
         Ok(())
     }
 
-    /// Admits what is in scope; the rest is not of this session.
+    /// Admits what is in scope, as the session's rules spell it; the rest is not of this session.
     fn follow(
         &mut self,
         now: Timestamp,
         id: &SessionId,
-        admission: Admission,
-    ) -> Result<bool, StoreError> {
-        let Ok(url) = CrawlUrl::parse(&admission.url) else {
-            return Ok(false);
+        mut admission: Admission,
+    ) -> Result<Option<String>, StoreError> {
+        let Some(here) = self.sessions.get(id) else {
+            return Ok(None);
         };
-        let here = self.sessions.get(id);
-        if !here.is_some_and(|here| here.shared.scope.allows(&url)) {
-            return Ok(false);
+        let shared = here.shared.clone();
+        let parsed = CrawlUrl::parse(&admission.url);
+        let Ok(url) = parsed.and_then(|url| shared.rules.stripped(url)) else {
+            return Ok(None);
+        };
+        if !shared.scope.allows(&url) {
+            return Ok(None);
         }
+        url.as_str().clone_into(&mut admission.url);
         self.route(now, id, admission)?;
-        Ok(true)
+        Ok(Some(url.into()))
     }
 
     pub(super) fn sitemap_read(

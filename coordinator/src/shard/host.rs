@@ -22,7 +22,7 @@ const SILENT_WAIT: u64 = 1_000;
 const FIRST_BACK_OFF: u64 = 60_000;
 const DAY: u64 = 24 * 60 * 60 * 1000;
 /// How old a copy of robots.txt may be that holds while the file cannot be read, in milliseconds.
-const OLD_COPY_FOR: u64 = 30 * DAY;
+pub(super) const OLD_COPY_FOR: u64 = 30 * DAY;
 /// And how long it holds before the file is asked for again, once that was tried in vain a few times.
 const OLD_COPY_WAIT: u64 = 60 * 60 * 1000;
 /// URLs that fail together when their host is given up.
@@ -171,9 +171,9 @@ impl ShardCore {
                     self.fail_interactive(key, &copy)?;
                 }
             }
-            Verdict::Elsewhere if copy.hops < ROBOTS_HOPS => {
+            Verdict::Elsewhere if copy.hops <= ROBOTS_HOPS => {
                 if let Ok(target) = CrawlUrl::parse(&copy.target) {
-                    host.elsewhere = Some((target, copy.hops + 1, now));
+                    host.elsewhere = Some((target, copy.hops, now));
                 }
             }
             Verdict::Elsewhere => {

@@ -10,6 +10,7 @@ use proto::v1::{self, SessionKind, TicketKind, order};
 use proto::{DomainKey, HostKey, SessionId, Timestamp};
 
 use super::core::{Effect, LeaseHere, ShardCore, TicketHere};
+use super::host::OLD_COPY_FOR;
 use super::pick::Pick;
 use crate::gate::SessionShared;
 use crate::keys::{self};
@@ -205,7 +206,8 @@ impl ShardCore {
         lease.row.interval = host.row.interval;
         let age = now.as_millis().saturating_sub(host.row.robots_at);
         let held = host.row.robots_until.saturating_sub(now.as_millis());
-        let robots = host.row.robots.clone().map(|copy| {
+        let robots = host.row.robots.clone().filter(|_| age <= OLD_COPY_FOR);
+        let robots = robots.map(|copy| {
             let max_age = copy.max_age_millis.min(DAY);
             v1::RobotsCopy {
                 age_millis: age,
@@ -272,6 +274,7 @@ impl ShardCore {
             ticket_id,
             kind: TicketKind::Robots.into(),
             url: url.as_str().to_owned(),
+            depth: hops,
             attempt: 1,
             robots_origin: origin.to_string(),
             ..v1::Ticket::default()

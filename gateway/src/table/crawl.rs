@@ -6,9 +6,15 @@ use super::params::{
 };
 use crate::args::{Kind, Param};
 
+const URL_RULES: &[&str] = &[
+    "strip_tracking",
+    "strip_session",
+    "sort_query",
+    "allow_traps",
+];
 const PARTS: &[&str] = &["markdown", "text", "html", "body", "facts", "selected"];
 
-pub(super) static CRAWL: [Param; 25] = [
+pub(super) static CRAWL: [Param; 26] = [
     param("url", Kind::Url, "", "Where to start"),
     param("urls", Kind::Urls, "", "Several starts, in place of url"),
     aliased(
@@ -61,6 +67,13 @@ pub(super) static CRAWL: [Param; 25] = [
         "\"skip\"",
         "Use of sitemaps",
     ),
+    // A refusal of the code `trap` names it.
+    hidden(param(
+        "url_rules",
+        Kind::Words(URL_RULES),
+        "",
+        "What to do with links' URLs; endless ones are refused",
+    )),
     CONCURRENCY,
     MAIN,
     HEADERS,

@@ -1,7 +1,7 @@
 //! crawl: start, wait a while, answer with what is there and how to go on.
 
 use proto::v1::scope::Reach;
-use proto::v1::{Budget, Scope, SessionKind, SitemapUse};
+use proto::v1::{Budget, Scope, SessionKind, SitemapUse, UrlRules};
 use serde_json::{Value, json};
 
 use super::{Call, Waited, results, spec};
@@ -29,6 +29,15 @@ pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
         Some("only") => SitemapUse::Only.into(),
         _ => SitemapUse::Skip.into(),
     };
+    let rules = call.args.texts("url_rules");
+    let has = |word: &str| rules.iter().any(|rule| rule == word);
+    spec.url_rules = Some(UrlRules {
+        strip_tracking: has("strip_tracking"),
+        strip_session: has("strip_session"),
+        sort_query: has("sort_query"),
+        allow_traps: has("allow_traps"),
+        max_length: 0,
+    });
     let format = call.args.text("format").unwrap_or("markdown").to_owned();
     spec.format = Reading::of(&call.args, vec![format.clone()]).written();
     let begun = call.start(spec).await?;
