@@ -12,8 +12,9 @@ use super::tree::{attribute, content};
 use outline::{Outline, Part};
 
 /// Words of classes and ids that mark what is no content. Compared word by word.
-const MARKS: [&str; 29] = [
+const MARKS: [&str; 30] = [
     "nav",
+    "docnav",
     "navbar",
     "navigation",
     "menu",
@@ -129,11 +130,9 @@ fn is_marked(outline: &Outline<'_>, part: &Part<'_>) -> bool {
     let labels: Vec<String> = labels
         .into_iter()
         .flatten()
-        .map(|label| label.to_ascii_lowercase())
+        .map(|label| words(&label))
         .collect();
-    let mut words = labels
-        .iter()
-        .flat_map(|label| label.split(|letter: char| !letter.is_ascii_alphanumeric()));
+    let mut words = labels.iter().flat_map(|label| label.split(' '));
     let Some(mark) = words.find(|word| MARKS.contains(word)) else {
         return false;
     };
@@ -142,6 +141,25 @@ fn is_marked(outline: &Outline<'_>, part: &Part<'_>) -> bool {
         return text < 3000;
     }
     outline.linked_text_of(part) * 2 > text || text < 80
+}
+
+/// A class or id as lower-case words: `topNav` and `top-nav` are both "top nav".
+fn words(label: &str) -> String {
+    let mut out = String::with_capacity(label.len() + 4);
+    let mut was_small = false;
+    for letter in label.chars() {
+        if was_small && letter.is_ascii_uppercase() {
+            out.push(' ');
+        }
+        was_small = letter.is_ascii_lowercase();
+        let is_word = letter.is_ascii_alphanumeric();
+        out.push(if is_word {
+            letter.to_ascii_lowercase()
+        } else {
+            ' '
+        });
+    }
+    out
 }
 
 /// The element that holds the content: `main`, or the one article; only if most of the text is there.

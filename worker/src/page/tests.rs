@@ -57,6 +57,30 @@ fn a_page_of_navigation_only_is_not_emptied() {
     assert!(page.markdown.unwrap().contains("only this"));
 }
 
+#[test]
+fn navigation_is_known_by_the_words_of_its_class_however_they_are_joined() {
+    for class in [
+        "topNav",
+        "top-nav",
+        "site_navigation",
+        "docnav top",
+        "navBarCell1",
+    ] {
+        let body = format!(
+            "<div class='{class}'><a href=/x>Overview</a> <a href=/y>Tree</a></div><p>What the page says itself.</p>"
+        );
+        let markdown = read_all(body.as_bytes(), true).markdown.unwrap();
+        assert_eq!(markdown, "What the page says itself.\n", "{class}");
+    }
+    let body = "<div class='navy canal'><a href=/x>kept</a></div><p>What the page says itself.</p>";
+    assert!(
+        read_all(body.as_bytes(), true)
+            .markdown
+            .unwrap()
+            .contains("kept")
+    );
+}
+
 /// Reads a page that must not take long, however slow the machine is.
 fn read_soon(body: &str) -> Page {
     let started = Instant::now();
