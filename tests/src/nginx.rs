@@ -24,7 +24,7 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the files below `root`.
+    /// Serves the files below `root`; a folder without an index lists what is in it.
     pub fn start(root: &Path) -> Result<Self> {
         let folder = TempDir::new()?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -36,7 +36,7 @@ impl Nginx {
              http {{\n  include /etc/nginx/mime.types;\n  access_log {at}/access.log;\n  sendfile on;\n\
              \x20 client_body_temp_path {at}/body;\n  proxy_temp_path {at}/proxy;\n\
              \x20 fastcgi_temp_path {at}/fastcgi;\n  uwsgi_temp_path {at}/uwsgi;\n  scgi_temp_path {at}/scgi;\n\
-             \x20 server {{ listen {address}; root {}; }}\n}}\n",
+             \x20 server {{ listen {address}; root {}; autoindex on; }}\n}}\n",
             root.display()
         );
         let file = folder.path().join("nginx.conf");
