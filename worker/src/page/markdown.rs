@@ -4,7 +4,9 @@
 //! collapsed and escaped as it is written. The depth is bounded by what the caller parses and once more here.
 
 mod code;
+mod elements;
 mod escape;
+mod flanking;
 mod inline;
 mod list;
 mod table;
@@ -72,7 +74,11 @@ fn join(blocks: &[Block], how: Join) -> String {
     for block in blocks {
         match before {
             None => {}
-            Some(Kind::Loose) if how == Join::Item && block.kind == Kind::List => out.push('\n'),
+            Some(Kind::Loose)
+                if how == Join::Item && block.kind == Kind::List && interrupts(&block.text) =>
+            {
+                out.push('\n');
+            }
             // Two lists in a row would become one.
             Some(Kind::List) if block.kind == Kind::List => out.push_str("\n\n<!-- -->\n\n"),
             Some(_) => out.push_str("\n\n"),
@@ -81,6 +87,12 @@ fn join(blocks: &[Block], how: Join) -> String {
         before = Some(block.kind);
     }
     out
+}
+
+/// Whether a list may begin right behind a line of text: not with an empty item nor with another number than 1.
+fn interrupts(list: &str) -> bool {
+    let first = list.strip_prefix("- ").or_else(|| list.strip_prefix("1. "));
+    first.is_some_and(|text| !text.trim_start_matches(' ').starts_with('\n'))
 }
 
 struct Writer<'a> {
@@ -174,7 +186,7 @@ impl Writer<'_> {
                 flow.flush(Kind::Paragraph);
             }
             // An inline element around blocks (`span`, `b`, a custom element) is only a box.
-            _ if !inline::is_formatting(name) && self.boxes.contains(&node.id) => {
+            _ if !elements::is_formatting(name) && self.boxes.contains(&node.id) => {
                 self.children(node, flow);
             }
             _ => self.inline(node, &mut flow.inline),

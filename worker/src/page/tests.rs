@@ -81,6 +81,51 @@ fn navigation_is_known_by_the_words_of_its_class_however_they_are_joined() {
     );
 }
 
+fn markdown(body: &str) -> String {
+    read_all(body.as_bytes(), false).markdown.unwrap()
+}
+
+#[test]
+fn cells_that_span_rows_and_columns_leave_the_others_in_their_columns() {
+    let table = "<table><tr><th rowspan=2>a<th colspan=2>b<tr><th>c<th align=right>d<tr><td>1<td>2<td>3</table>";
+    assert_eq!(
+        markdown(table),
+        "| a | b |  |\n| --- | --- | --- |\n|  | c | d |\n| 1 | 2 | 3 |\n"
+    );
+    let wide = format!(
+        "<table><tr><th>a{}</table>",
+        "<td colspan=70000 rowspan=99999>x".repeat(300)
+    );
+    assert_eq!(
+        markdown(&wide).lines().next().unwrap().matches('|').count(),
+        101
+    );
+}
+
+#[test]
+fn a_mark_that_would_be_text_gives_way_to_the_punctuation_beside_it() {
+    for (body, expected) in [
+        ("<b>Note:</b>text", "**Note**:text\n"),
+        ("<b>Note:</b> text", "**Note:** text\n"),
+        ("das <b>„Wort“</b>spiel", "das **„Wort**“spiel\n"),
+        ("f<i>(x)</i>", "f(x)\n"),
+        ("<b>中文，</b>文字", "**中文**，文字\n"),
+        ("<b>a</b><i>b</i>", "**a**b\n"),
+        ("<b>a&nbsp;</b>b<br>c", "**a** b  \nc\n"),
+        ("<b>a<br></b>b", "**a**  \nb\n"),
+        ("a<br><br>b", "a\n\nb\n"),
+        ("<code>a</code><code>()</code>", "`a()`\n"),
+        ("a ~b~ ~5", "a ~b\\~ ~5\n"),
+        ("<s><s>a</s></s>", "~~a~~\n"),
+        ("wow!<a href=/x>x</a>", "wow\\![x](https://site.test/x)\n"),
+        ("<ol><li>a<ol start=4><li>b</ol></ol>", "1. a\n\n   4. b\n"),
+        ("5 < 6 &amp; 7 > 2", "5 < 6 & 7 > 2\n"),
+        ("&lt;<i>b</i>", "&lt;*b*\n"),
+    ] {
+        assert_eq!(markdown(body), expected, "{body}");
+    }
+}
+
 /// Reads a page that must not take long, however slow the machine is.
 fn read_soon(body: &str) -> Page {
     let started = Instant::now();

@@ -1,18 +1,37 @@
 //! Which characters of text would be taken for Markdown, and how they are kept from it.
 
+/// What is around a piece of text.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    /// It stands in a cell of a table.
+    pub(super) is_cell: bool,
+    /// It is struck out.
+    pub(super) is_struck: bool,
+    /// What comes behind it is not known.
+    pub(super) is_open_ended: bool,
+}
+
 /// Escapes a piece of text behind what was written already.
-pub(super) fn push_text(out: &mut String, word: &str, is_cell: bool) {
+pub(super) fn push_text(out: &mut String, word: &str, place: Place) {
     let mut letters = word.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {
         let next = letters.peek().map(|(_, next)| *next);
+        let is_unknown = next.is_none() && place.is_open_ended;
         let before = out.chars().next_back();
         let is_special = match letter {
             '\\' | '`' | '*' | '[' | ']' => true,
             '_' => !(is_word(before) && is_word(next)),
-            '~' => next == Some('~') || before == Some('~'),
-            '<' => next.is_some_and(|next| next.is_ascii_alphabetic() || "/!?".contains(next)),
-            '&' => begins_entity(&word[at + 1..]),
-            '|' => is_cell,
+            // One or two of them strike out what is before a closing one, which has no blank before it.
+            '~' => {
+                let may_close = before.is_some_and(|before| !before.is_whitespace());
+                may_close || is_unknown || next == Some('~') || place.is_struck
+            }
+            '<' => {
+                let begins_tag = |next: char| next.is_ascii_alphabetic() || "/!?".contains(next);
+                is_unknown || next.is_some_and(begins_tag)
+            }
+            '&' => begins_entity(&word[at + 1..]) || is_unknown,
+            '|' => place.is_cell,
             _ => false,
         };
         if is_special && letter == '<' {
@@ -86,7 +105,7 @@ pub(in crate::page) fn escaped_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for line in text.lines() {
         let mut escaped = String::with_capacity(line.len());
-        push_text(&mut escaped, line, false);
+        push_text(&mut escaped, line, Place::default());
         out.push_str(&line_starts(&escaped));
         out.push_str("\n\n");
     }

@@ -1,24 +1,76 @@
-//! Inline content: text, emphasis, links, images and code spans.
+//! Inline content as it is written: text, marks, code spans and breaks, each kept from changing the others.
 
-use dom_query::NodeRef;
-
-use super::{Writer, code, escape};
-use crate::page::tree::{self, absolute, attribute, is_unseen, name, raw_text};
+use super::escape::{self, Place};
+use super::flanking;
 
 /// Inline content as it is written. A blank is held back until something follows it, so that no mark has one
 /// inside and no line begins or ends with one.
 #[derive(Default)]
 pub(super) struct Inline {
-    out: String,
-    has_gap: bool,
+    pub(super) out: String,
+    pub(super) has_gap: bool,
     /// A blank came before anything else.
     has_lead: bool,
     pub(super) is_single_line: bool,
     pub(super) is_cell: bool,
     pub(super) is_heading: bool,
-    is_in_link: bool,
-    /// Where the closing mark of an emphasis was written last, so that the next can go on from there.
-    closed: Option<(&'static str, usize)>,
+    pub(super) is_in_link: bool,
+    /// The emphasis that was closed last.
+    closed: Option<Closed>,
+    /// Where a code span ended last.
+    code_end: Option<usize>,
+    /// Marks of the emphasis around this.
+    pub(super) around: Marks,
+    /// Whether the last thing written is text, not markup.
+    ends_plain: bool,
+}
+
+/// An emphasis with its marks: where it begins, and where it ends.
+#[derive(Clone, Copy)]
+struct Closed {
+    mark: &'static str,
+    start: usize,
+    end: usize,
+    /// Whether it ends with text.
+    is_plain: bool,
+}
+
+/// Blanks and breaks at the ends of some content.
+pub(super) struct Edges {
+    pub(super) is_led: bool,
+    pub(super) is_followed: bool,
+    is_broken: bool,
+}
+
+/// Which marks are open.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Marks {
+    is_strong: bool,
+    is_emphasis: bool,
+    is_struck: bool,
+}
+
+impl Marks {
+    const fn is_none(self) -> bool {
+        !(self.is_strong || self.is_emphasis || self.is_struck)
+    }
+
+    pub(super) const fn with(mut self, mark: &str) -> Self {
+        match mark.as_bytes() {
+            b"**" => self.is_strong = true,
+            b"*" => self.is_emphasis = true,
+            _ => self.is_struck = true,
+        }
+        self
+    }
+
+    pub(super) const fn has(self, mark: &str) -> bool {
+        match mark.as_bytes() {
+            b"**" => self.is_strong,
+            b"*" => self.is_emphasis,
+            _ => self.is_struck,
+        }
+    }
 }
 
 impl Inline {
@@ -29,12 +81,13 @@ impl Inline {
         }
     }
 
-    fn inside(&self) -> Self {
+    pub(super) fn inside(&self) -> Self {
         Self {
             is_single_line: self.is_single_line,
             is_cell: self.is_cell,
             is_heading: self.is_heading,
             is_in_link: self.is_in_link,
+            around: self.around,
             ..Self::default()
         }
     }
@@ -59,7 +112,7 @@ impl Inline {
         }
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if self.has_gap && !self.out.ends_with('\n') {
             self.out.push(' ');
         }
@@ -73,16 +126,31 @@ impl Inline {
             self.gap();
         }
         let mut is_first = true;
-        for word in text.split_ascii_whitespace() {
+        let mut words = text.split_ascii_whitespace().peekable();
+        while let Some(word) = words.next() {
             if !is_first {
                 self.gap();
             }
             is_first = false;
             self.settle();
-            escape::push_text(&mut self.out, word, self.is_cell);
+            self.meet(word);
+            let place = Place {
+                is_open_ended: words.peek().is_none() && !text.ends_with(is_blank),
+                ..self.place()
+            };
+            escape::push_text(&mut self.out, word, place);
+            self.ends_plain = true;
         }
         if !is_first && text.ends_with(is_blank) {
             self.gap();
+        }
+    }
+
+    pub(super) const fn place(&self) -> Place {
+        Place {
+            is_cell: self.is_cell,
+            is_struck: self.around.is_struck,
+            is_open_ended: false,
         }
     }
 
@@ -90,13 +158,71 @@ impl Inline {
     pub(super) fn raw(&mut self, text: &str) {
         if !text.is_empty() {
             self.settle();
+            self.meet(text);
             self.out.push_str(text);
+            self.ends_plain = false;
         }
     }
 
-    fn line_break(&mut self) {
+    /// A code span. Two in a row become one, since their marks would.
+    pub(super) fn code(&mut self, span: &str) {
+        let meets = !self.has_gap && self.code_end == Some(self.out.len()) && !span.is_empty();
+        let is_single = |text: &str| text.starts_with('`') && !text.starts_with("``");
+        if meets && is_single(span) && !self.out.ends_with("``") {
+            self.out.pop();
+            self.out.push_str(&span[1..]);
+        } else {
+            if meets {
+                self.gap();
+            }
+            self.raw(span);
+        }
+        if !span.is_empty() {
+            self.code_end = Some(self.out.len());
+        }
+    }
+
+    /// Makes sure that a closing mark right before `next` is one: between punctuation and a word it would be text.
+    fn meet(&mut self, next: &str) {
+        if next.starts_with('[') && self.out.ends_with('!') {
+            // Not an image.
+            self.out.pop();
+            self.out.push_str("\\!");
+        }
+        let Some(closed) = self.closed.filter(|closed| closed.end == self.out.len()) else {
+            return;
+        };
+        let inner_end = closed.end - closed.mark.len();
+        let inner = &self.out[closed.start + closed.mark.len()..inner_end];
+        if !(flanking::ends_sharp(inner) && flanking::begins_word(next)) {
+            return;
+        }
+        let kept = if closed.is_plain {
+            flanking::without_end(inner)
+        } else {
+            ""
+        };
+        let rest = inner[kept.len()..].to_owned();
+        let text = if kept.is_empty() {
+            let ends_marked = rest.ends_with(['*', '~']) && !closed.is_plain;
+            rest + if ends_marked { " " } else { "" }
+        } else {
+            format!("{0}{kept}{0}{rest}", closed.mark)
+        };
+        self.out.truncate(closed.start);
+        self.unmarked(&text, closed.is_plain);
+        self.closed = None;
+    }
+
+    pub(super) fn line_break(&mut self) {
         if self.is_single_line {
             self.gap();
+        } else if self.out.ends_with('\n') {
+            // Two breaks are a new paragraph, which no mark reaches into.
+            if self.around.is_none() && self.out.ends_with("  \n") {
+                self.out.truncate(self.out.len() - 3);
+                self.out.push_str("\n\n");
+            }
         } else if !self.out.is_empty() {
             self.has_gap = false;
             self.out.push_str("  \n");
@@ -104,189 +230,100 @@ impl Inline {
     }
 
     /// Content with a mark on both sides; blanks at its ends go outside.
-    fn marked(&mut self, mark: &'static str, inner: Self) {
-        if inner.has_lead {
-            self.gap();
-        }
-        let ends_with_gap = inner.has_gap;
+    pub(super) fn marked(&mut self, mark: &'static str, inner: Self) {
+        let edges = inner.edges();
+        let is_plain = inner.ends_plain;
         let text = inner.finish();
-        if text.is_empty() {
-            if ends_with_gap {
-                self.gap();
-            }
-            return;
+        if edges.is_led {
+            self.gap();
         }
-        let goes_on = !self.has_gap && self.closed == Some((mark, self.out.len()));
-        if goes_on {
-            self.out.truncate(self.out.len() - mark.len());
-        } else {
-            self.settle();
-            self.out.push_str(mark);
+        if !text.is_empty() {
+            self.emphasis(mark, text.trim_start(), is_plain);
         }
-        self.out.push_str(&text);
-        self.out.push_str(mark);
-        self.closed = Some((mark, self.out.len()));
-        if ends_with_gap {
+        if edges.is_broken {
+            self.line_break();
+        } else if edges.is_followed {
             self.gap();
         }
     }
-}
 
-/// Elements that write a mark, whatever is inside them.
-pub(super) fn is_formatting(name: &str) -> bool {
-    mark(name).is_some() || is_code(name) || matches!(name, "a" | "img" | "br" | "input")
-}
-
-fn mark(name: &str) -> Option<&'static str> {
-    match name {
-        "b" | "strong" => Some("**"),
-        "i" | "em" | "cite" | "dfn" | "var" => Some("*"),
-        "s" | "del" | "strike" => Some("~~"),
-        _ => None,
-    }
-}
-
-fn is_code(name: &str) -> bool {
-    matches!(name, "code" | "kbd" | "samp" | "tt")
-}
-
-impl Writer<'_> {
-    pub(super) fn inline_children(&mut self, node: &NodeRef<'_>, out: &mut Inline) {
-        for child in node.children_it(false) {
-            self.inline(&child, out);
+    /// What stands at the ends of the content, and goes outside of its marks.
+    pub(super) fn edges(&self) -> Edges {
+        let is_blank = |letter: char| letter.is_whitespace();
+        Edges {
+            is_led: self.has_lead || self.out.starts_with(is_blank),
+            is_followed: self.has_gap || self.out.ends_with(is_blank),
+            is_broken: self.out.ends_with('\n'),
         }
     }
 
-    pub(super) fn inline(&mut self, node: &NodeRef<'_>, out: &mut Inline) {
-        if tree::with_text(node, |text| out.text(text)).is_some() || !node.is_element() {
+    fn emphasis(&mut self, mark: &'static str, text: &str, is_plain: bool) {
+        let earlier = self
+            .closed
+            .filter(|closed| !self.has_gap && closed.mark == mark && closed.end == self.out.len());
+        if let Some(earlier) = earlier {
+            self.out.truncate(earlier.end - mark.len());
+            self.out.push_str(text);
+            self.close(mark, earlier.start, is_plain);
             return;
         }
-        let name = name(node);
-        if is_unseen(&name) {
-            return;
-        }
-        if self.depth >= super::MAX_DEPTH {
-            out.text(&raw_text(node));
-            return;
-        }
-        self.depth += 1;
-        self.inline_element(node, &name, out);
-        self.depth -= 1;
-    }
-
-    fn inline_element(&mut self, node: &NodeRef<'_>, name: &str, out: &mut Inline) {
-        if let Some(mark) = mark(name) {
-            let mut inner = out.inside();
-            self.inline_children(node, &mut inner);
-            out.marked(mark, inner);
-            return;
-        }
-        match name {
-            "br" => out.line_break(),
-            "a" => self.link(node, out),
-            "img" => self.image(node, out),
-            "input" => checkbox(node, out),
-            "wbr" => {}
-            "q" => {
-                out.raw("\"");
-                self.inline_children(node, out);
-                out.raw("\"");
-            }
-            _ if is_code(name) => {
-                let text = raw_text(node);
-                let is_blank = |letter: char| letter.is_ascii_whitespace();
-                if text.starts_with(is_blank) {
-                    out.gap();
-                }
-                out.raw(&code::span(&text, out.is_cell));
-                if text.ends_with(is_blank) {
-                    out.gap();
-                }
-            }
-            _ => {
-                // A block in inline content: its text stands apart from what is around it.
-                let is_apart = tree::is_block(name) || matches!(name, "td" | "th" | "button");
-                if is_apart {
-                    out.gap();
-                }
-                self.inline_children(node, out);
-                if is_apart {
-                    out.gap();
-                }
-            }
-        }
-    }
-
-    fn link(&mut self, node: &NodeRef<'_>, out: &mut Inline) {
-        let href = attribute(node, "href").and_then(|href| absolute(&href, self.base));
-        let Some(href) = href.filter(|_| !out.is_in_link) else {
-            self.inline_children(node, out);
-            return;
-        };
-        let mut inner = out.inside();
-        inner.is_single_line = true;
-        inner.is_in_link = true;
-        self.inline_children(node, &mut inner);
-        let (leads, ends) = (inner.has_lead, inner.has_gap);
-        let mut text = inner.finish();
-        if text.is_empty() {
-            let label = attribute(node, "title").or_else(|| attribute(node, "aria-label"));
-            escape::push_text(&mut text, &label.unwrap_or_default(), out.is_cell);
-        }
-        // Headings carry links to themselves that say nothing.
-        let is_pilcrow =
-            out.is_heading && matches!(text.as_str(), "¶" | "§" | "#" | "🔗" | "\u{200b}");
-        if text.is_empty() || is_pilcrow {
-            out.gap();
-            return;
-        }
-        if leads {
-            out.gap();
-        }
-        let title = attribute(node, "title").map(|text| escape::title(&text));
-        let url = escape::destination(&href);
-        let title = title.unwrap_or_default();
-        out.raw(&format!("[{text}]({url}{title})"));
-        if ends {
-            out.gap();
-        }
-    }
-
-    fn image(&mut self, node: &NodeRef<'_>, out: &mut Inline) {
-        let source = ["src", "data-src", "data-original", "data-lazy-src"]
-            .iter()
-            .filter_map(|name| attribute(node, name))
-            .find_map(|value| absolute(&value, self.base))
-            .or_else(|| self.first_of_set(&attribute(node, "srcset")?));
-        let alt = crate::page::collapsed(&attribute(node, "alt").unwrap_or_default());
-        let Some(source) = source else {
-            out.text(&alt);
-            return;
-        };
-        let mut label = String::with_capacity(alt.len());
-        escape::push_text(&mut label, &alt, out.is_cell);
-        let title = attribute(node, "title").map(|text| escape::title(&text));
-        let url = escape::destination(&source);
-        let title = title.unwrap_or_default();
-        out.raw(&format!("![{label}]({url}{title})"));
-    }
-
-    fn first_of_set(&self, set: &str) -> Option<String> {
-        let first = set.split_ascii_whitespace().next()?;
-        absolute(first.trim_end_matches(','), self.base)
-    }
-}
-
-/// A box to tick becomes a task's mark.
-fn checkbox(node: &NodeRef<'_>, out: &mut Inline) {
-    let kind = attribute(node, "type").unwrap_or_default();
-    if kind.eq_ignore_ascii_case("checkbox") && out.out.is_empty() {
-        let mark = if node.has_attr("checked") {
-            "[x]"
+        self.settle();
+        let follows = self
+            .closed
+            .is_some_and(|closed| closed.end == self.out.len());
+        if follows {
+            // Two runs of marks would become one.
+            self.meet(text);
+            self.unmarked(text, is_plain);
         } else {
-            "[ ]"
-        };
-        out.raw(mark);
-        out.gap();
+            self.open(mark, text, is_plain);
+        }
+    }
+}
+
+impl Inline {
+    /// Writes an emphasis. Between a word and punctuation an opening mark would be text, so the punctuation goes first.
+    fn open(&mut self, mark: &'static str, text: &str, is_plain: bool) {
+        let mut text = text;
+        if flanking::begins_sharp(text) && flanking::ends_word(&self.out) {
+            let inner = flanking::without_start(text);
+            let (lead, inner) = text.split_at(text.len() - inner.len());
+            if text.starts_with(['*', '~']) {
+                // Marks inside meet the word in turn; a blank keeps them all what they are.
+                self.out.push(' ');
+            } else if lead.is_empty() || inner.is_empty() {
+                self.unmarked(text, is_plain);
+                return;
+            } else {
+                self.out.push_str(lead);
+                text = inner;
+            }
+        }
+        let start = self.out.len();
+        self.out.push_str(mark);
+        if mark == "~~" && text.starts_with('~') {
+            self.out.push('\\');
+        }
+        self.out.push_str(text);
+        self.close(mark, start, is_plain);
+    }
+
+    /// Writes what an emphasis holds without its marks.
+    fn unmarked(&mut self, text: &str, is_plain: bool) {
+        self.out.push_str(text);
+        if !is_plain && text.ends_with('`') {
+            self.code_end = Some(self.out.len());
+        }
+    }
+
+    fn close(&mut self, mark: &'static str, start: usize, is_plain: bool) {
+        self.out.push_str(mark);
+        self.ends_plain = false;
+        self.closed = Some(Closed {
+            mark,
+            start,
+            end: self.out.len(),
+            is_plain,
+        });
     }
 }

@@ -96,7 +96,7 @@ impl Writer<'_> {
             if &*name == "dt" {
                 let mut inline = super::Inline::single_line();
                 self.deeper(|writer| writer.inline_children(&row, &mut inline));
-                let term = inline.finish();
+                let term = inline.finish().trim().to_owned();
                 let text = if term.is_empty() || term.contains("**") {
                     term
                 } else {

@@ -39,31 +39,14 @@ impl Writer<'_> {
     fn grid(&mut self, rows: &[NodeRef<'_>]) -> String {
         let mut grid: Vec<Vec<String>> = Vec::new();
         let mut aligns: Vec<&'static str> = Vec::new();
+        // How many rows further down a cell above still covers, by column.
+        let mut covered: Vec<usize> = Vec::new();
         for row in rows {
-            let mut texts = Vec::new();
-            for cell in cells(row) {
-                if aligns.len() <= texts.len() && grid.is_empty() {
-                    aligns.push(alignment(&cell));
-                }
-                let mut inline = Inline::single_line();
-                inline.is_cell = true;
-                self.inline_children(&cell, &mut inline);
-                texts.push(inline.finish());
-                let span = attribute(&cell, "colspan").and_then(|span| span.parse::<usize>().ok());
-                let span = span.unwrap_or(1).clamp(1, MAX_COLUMNS);
-                texts.extend(std::iter::repeat_n(String::new(), span - 1));
-                if grid.is_empty() {
-                    aligns.resize(texts.len(), "---");
-                }
-            }
-            if texts.len() > MAX_COLUMNS {
-                let rest = texts.split_off(MAX_COLUMNS - 1).join(" ");
-                texts.push(rest);
-            }
+            let texts = self.row(row, &mut covered, grid.is_empty().then_some(&mut aligns));
             if texts.iter().any(|text| !text.is_empty()) {
                 grid.push(texts);
-            } else {
-                aligns.truncate(if grid.is_empty() { 0 } else { MAX_COLUMNS });
+            } else if grid.is_empty() {
+                aligns.clear();
             }
         }
         let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
@@ -82,6 +65,55 @@ impl Writer<'_> {
         out.truncate(out.trim_end().len());
         out
     }
+
+    /// The texts of a row, each in its column: a cell that spans several leaves the others empty.
+    fn row(
+        &mut self,
+        row: &NodeRef<'_>,
+        covered: &mut Vec<usize>,
+        mut aligns: Option<&mut Vec<&'static str>>,
+    ) -> Vec<String> {
+        let mut texts: Vec<String> = Vec::new();
+        let mut below = std::mem::take(covered);
+        for cell in cells(row) {
+            while below.get(texts.len()).is_some_and(|rows| *rows > 0) {
+                texts.push(String::new());
+            }
+            let mut inline = Inline::single_line();
+            inline.is_cell = true;
+            self.inline_children(&cell, &mut inline);
+            let text = inline.finish();
+            if texts.len() >= MAX_COLUMNS {
+                if let Some(last) = texts.last_mut().filter(|_| !text.is_empty()) {
+                    last.push(' ');
+                    last.push_str(&text);
+                }
+                continue;
+            }
+            let first = texts.len();
+            let width = span(&cell, "colspan").clamp(1, MAX_COLUMNS - first);
+            texts.push(text);
+            texts.resize(first + width, String::new());
+            if let Some(aligns) = aligns.as_deref_mut() {
+                aligns.resize(first, "---");
+                aligns.push(alignment(&cell));
+                aligns.resize(first + width, "---");
+            }
+            let height = span(&cell, "rowspan");
+            if height > 1 {
+                below.resize(below.len().max(first + width), 0);
+                below[first..first + width].fill(height);
+            }
+        }
+        *covered = below.iter().map(|rows| rows.saturating_sub(1)).collect();
+        texts
+    }
+}
+
+/// How many columns or rows a cell covers; at most what the HTML standard allows, and 1 where it says nothing.
+fn span(cell: &NodeRef<'_>, name: &str) -> usize {
+    let span = attribute(cell, name).and_then(|span| span.parse::<usize>().ok());
+    span.unwrap_or(1).clamp(1, 65_534)
 }
 
 fn line<'t>(out: &mut String, columns: usize, text: impl Fn(usize) -> &'t str) {
