@@ -176,7 +176,7 @@ impl State {
         match (&*tag.name, self.frames) {
             ("noframes", _) => return TokenSinkResult::RawData(RawKind::Rawtext),
             ("frameset", Frames::Begun(inner)) => self.frames = Frames::Begun(inner + 1),
-            ("frame", Frames::Begun(_)) => drop(self.link(tag, attribute(tag, "src"), From::Frame)),
+            ("frame", Frames::Begun(_)) => drop(self.link(tag, filled(tag, "src"), From::Frame)),
             _ => {}
         }
         TokenSinkResult::Continue
@@ -218,7 +218,7 @@ impl State {
             }
             _ if is_foreign => {}
             "area" => drop(self.link(tag, attribute(tag, "href"), From::Area)),
-            "iframe" => drop(self.link(tag, attribute(tag, "src"), From::Iframe)),
+            "iframe" => drop(self.link(tag, filled(tag, "src"), From::Iframe)),
             "link" => self.link_element(tag),
             "meta" => self.meta(tag),
             "base" if self.scan.base_href.is_none() => {
@@ -299,7 +299,7 @@ impl State {
     }
 
     fn link_element(&mut self, tag: &Tag) {
-        let (Some(rel), Some(href)) = (attribute(tag, "rel"), attribute(tag, "href")) else {
+        let (Some(rel), Some(href)) = (attribute(tag, "rel"), filled(tag, "href")) else {
             return;
         };
         if has_word(rel, "canonical") && !self.is_head_over {
@@ -341,6 +341,11 @@ fn attribute<'a>(tag: &'a Tag, name: &str) -> Option<&'a StrTendril> {
     let mut attributes = tag.attrs.iter();
     let found = attributes.find(|attribute| &*attribute.name.local == name);
     found.map(|attribute| &attribute.value)
+}
+
+/// An address that leads nowhere where it is empty, other than in `a` and `area`.
+fn filled<'a>(tag: &'a Tag, name: &str) -> Option<&'a StrTendril> {
+    attribute(tag, name).filter(|value| !value.trim().is_empty())
 }
 
 fn has_word(text: &str, word: &str) -> bool {

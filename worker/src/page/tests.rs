@@ -52,6 +52,19 @@ fn links_in_templates_and_scripts_are_none() {
 }
 
 #[test]
+fn empty_addresses_lead_to_the_page_from_anchors_only() {
+    let page = read_all(
+        b"<link rel=canonical href=''><link rel=next href=' '><iframe src></iframe><a href>self</a>",
+        false,
+    );
+    let links: Vec<_> = page.links.iter().map(|link| link.url.as_str()).collect();
+    assert_eq!(
+        (links, page.canonical),
+        (vec!["https://site.test/dir/page"], None)
+    );
+}
+
+#[test]
 fn a_page_of_navigation_only_is_not_emptied() {
     let page = read_all(b"<nav><a href=/x>only this</a></nav>", true);
     assert!(page.markdown.unwrap().contains("only this"));

@@ -23,10 +23,16 @@ pub(super) fn fields(body: &[u8]) -> impl Iterator<Item = Field<'_>> {
 fn field(line: &[u8]) -> Option<Field<'_>> {
     let end = line.iter().position(|byte| *byte == b'#');
     let line = trimmed(&line[..end.unwrap_or(line.len())]);
-    let (name, value) = match line.iter().position(|byte| *byte == b':') {
-        Some(colon) => (&line[..colon], &line[colon + 1..]),
-        None => two_words(line)?,
-    };
+    let colon = line.iter().position(|byte| *byte == b':');
+    let with_colon = colon.and_then(|colon| known(&line[..colon], &line[colon + 1..]));
+    // An address behind a missing colon has a colon of its own.
+    with_colon.or_else(|| {
+        let (name, value) = two_words(line)?;
+        known(name, value)
+    })
+}
+
+fn known<'a>(name: &'a [u8], value: &'a [u8]) -> Option<Field<'a>> {
     let (name, value) = (trimmed(name), trimmed(value));
     let is_one_of = |names: &[&str]| {
         let mut names = names.iter();
@@ -84,6 +90,12 @@ mod tests {
             ("  USER-AGENT :x ", Some(Field::UserAgent(b"x"))),
             ("Disallow /a", Some(Field::Disallow(b"/a"))),
             ("Disallow /a b", None),
+            ("Disallow /a:b", Some(Field::Disallow(b"/a:b"))),
+            (
+                "Sitemap https://x.test/",
+                Some(Field::Sitemap(b"https://x.test/")),
+            ),
+            ("Nonsense: Disallow /a", None),
             ("Disallow", None),
             ("Allow:/a#b", Some(Field::Allow(b"/a"))),
             (
