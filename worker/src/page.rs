@@ -1,7 +1,7 @@
 //! What a page says: links, title, robots directives, and the parts that are derived from its tree.
 //!
-//! One pass over tokens gives the links and what stands in the head. A tree is built only when a derived part is
-//! wanted, and given up for a page nested deeper than browsers go or that grows beyond all measure in it.
+//! One pass over tokens gives the links and what stands in the head. A tree is built from the same tokens when a
+//! derived part is wanted, and given up for a page nested deeper than browsers go or that grows beyond all measure in it.
 //! Such a page gives links and flat text. Nothing here outlives the call but owned text.
 
 mod attributes;
@@ -18,6 +18,7 @@ mod tree;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use dom_query::Document;
 use encoding_rs::{EncoderResult, Encoding, UTF_8};
 use proto::CrawlUrl;
 
@@ -148,7 +149,12 @@ impl From {
 pub fn read(input: Input<'_>) -> Page {
     let (text, encoding) = charset::decode(input.body, input.content_type);
     let text = attributes::bounded(&text);
-    let scan = scan::run(&text, input.agent);
+    let want = input.want;
+    let (scan, document) = if want.markdown || want.text || want.html || want.facts {
+        growth::read(&text, input.agent)
+    } else {
+        (scan::run(&text, input.agent), None)
+    };
     let base = input.url.with_base_href(scan.base_href.as_deref());
     let robots = directives::of_headers(input.x_robots_tag, input.agent).and(scan.robots);
     let mut page = Page {
@@ -168,41 +174,44 @@ pub fn read(input: Input<'_>) -> Page {
     if input.want.links {
         page.links = resolved_links(&scan, &base, encoding);
     }
-    derive(&mut page, &text, &base, &input);
+    match document {
+        Some(document) => derive(&mut page, &document, &base, want),
+        None => derive_flat(&mut page, &text, want),
+    }
     page
 }
 
-fn derive(page: &mut Page, text: &str, base: &CrawlUrl, input: &Input<'_>) {
-    let want = input.want;
-    if !(want.markdown || want.text || want.html || want.facts) {
+/// The parts of a page without a tree.
+fn derive_flat(page: &mut Page, text: &str, want: Want) {
+    if !(want.markdown || want.text || want.facts) {
         return;
     }
-    let Some(document) = growth::parse(text) else {
-        let flat = flat::text(text);
-        if want.facts {
-            page.facts = Some(facts::of_page(page, &flat));
-        }
-        page.markdown = want.markdown.then(|| markdown::escaped_lines(&flat));
-        page.text = want.text.then_some(flat);
-        return;
-    };
+    let flat = flat::text(text);
     if want.facts {
-        page.facts = Some(facts::of_tree(page, &document, base));
+        page.facts = Some(facts::of_page(page, &flat));
+    }
+    page.markdown = want.markdown.then(|| markdown::escaped_lines(&flat));
+    page.text = want.text.then_some(flat);
+}
+
+fn derive(page: &mut Page, document: &Document, base: &CrawlUrl, want: Want) {
+    if want.facts {
+        page.facts = Some(facts::of_tree(page, document, base));
     }
     if !(want.markdown || want.text || want.html) {
         return;
     }
     if want.only_main_content {
-        main_content::reduce(&document);
+        main_content::reduce(document);
     }
     if want.markdown {
-        page.markdown = Some(markdown::of_tree(&document, base));
+        page.markdown = Some(markdown::of_tree(document, base));
     }
     if want.text {
-        page.text = Some(tree::text(&document));
+        page.text = Some(tree::text(document));
     }
     if want.html {
-        page.html = Some(tree::cleaned_html(&document, base));
+        page.html = Some(tree::cleaned_html(document, base));
     }
 }
 

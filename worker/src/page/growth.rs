@@ -5,12 +5,20 @@
 //! larger or deeper than any real page is given up. What a parser does with one piece stays bounded that way.
 
 use std::borrow::Cow;
-use std::cell::{Cell, Ref};
+use std::cell::{Cell, Ref, RefCell};
 
 use dom_query::{Document, NodeId, NodeRef};
-use html5ever::tendril::{StrTendril, TendrilSink as _};
-use html5ever::tree_builder::{ElementFlags, NodeOrText, QuirksMode, TreeBuilderOpts, TreeSink};
-use html5ever::{Attribute, ParseOpts, QualName, parse_document};
+use html5ever::interface::TokenizerResult;
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::{
+    BufferQueue, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+use html5ever::tree_builder::{
+    ElementFlags, NodeOrText, QuirksMode, TreeBuilder, TreeBuilderOpts, TreeSink,
+};
+use html5ever::{Attribute, QualName};
+
+use super::scan::{self, Scan};
 
 /// How much is parsed before the tree is looked at.
 const PIECE: usize = 4 * 1024;
@@ -21,35 +29,91 @@ const MAX_DEPTH: usize = 512;
 /// Largest tree that is built. A node takes about a hundred bytes.
 const MAX_NODES: usize = 600_000;
 
-/// The tree of a page, by the parser of the HTML standard for a reader without scripts; `None` where it would become
-/// deeper or larger than the bounds.
-pub(super) fn parse(text: &str) -> Option<Document> {
-    let options = ParseOpts {
-        tree_builder: TreeBuilderOpts {
-            scripting_enabled: false,
-            ..TreeBuilderOpts::default()
-        },
-        ..ParseOpts::default()
+/// The pass over tokens and the tree of a page, from one tokenizer. The tree is that of the HTML standard's parser for a
+/// reader without scripts; `None` where it would become deeper or larger than the bounds.
+pub(super) fn read(text: &str, agent: &str) -> (Scan, Option<Document>) {
+    let options = TreeBuilderOpts {
+        scripting_enabled: false,
+        ..TreeBuilderOpts::default()
     };
-    let sink = Watched {
+    let watched = Watched {
         document: Document::default(),
         latest: Cell::new(None),
     };
-    let mut parser = parse_document(sink, options);
+    let both = Both {
+        scan: scan::Sink::new(agent),
+        builder: RefCell::new(Some(TreeBuilder::new(watched, options))),
+    };
+    let tokenizer = Tokenizer::new(both, TokenizerOpts::default());
+    let queue = BufferQueue::default();
     let mut rest = text;
     while !rest.is_empty() {
         let mut end = rest.len().min(PIECE);
         while !rest.is_char_boundary(end) {
             end += 1;
         }
-        parser.process(StrTendril::from_slice(&rest[..end]));
+        queue.push_back(StrTendril::from_slice(&rest[..end]));
         rest = &rest[end..];
-        if parser.tokenizer.sink.sink.is_overgrown() {
-            return None;
+        // A script stops the tokenizer where a browser would run it.
+        while !matches!(tokenizer.feed(&queue), TokenizerResult::Done) {}
+        tokenizer.sink.give_up_overgrown();
+    }
+    tokenizer.end();
+    tokenizer.sink.give_up_overgrown();
+    let Both { scan, builder } = tokenizer.sink;
+    let document = builder.into_inner().map(|builder| builder.sink.document);
+    (scan.finish(), document)
+}
+
+/// Hands each token to the pass and to the builder, until the tree is given up.
+struct Both {
+    scan: scan::Sink,
+    builder: RefCell<Option<TreeBuilder<NodeId, Watched>>>,
+}
+
+impl Both {
+    fn give_up_overgrown(&self) {
+        let mut builder = self.builder.borrow_mut();
+        if builder
+            .as_ref()
+            .is_some_and(|builder| builder.sink.is_overgrown())
+        {
+            *builder = None;
         }
     }
-    let sink = parser.finish();
-    (!sink.is_overgrown()).then_some(sink.document)
+}
+
+impl TokenSink for Both {
+    type Handle = NodeId;
+
+    fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<NodeId> {
+        let told = self.scan.look(&token);
+        match self.builder.borrow().as_ref() {
+            Some(builder) => builder.process_token(token, line),
+            None => match told {
+                TokenSinkResult::RawData(kind) => TokenSinkResult::RawData(kind),
+                TokenSinkResult::Plaintext => TokenSinkResult::Plaintext,
+                TokenSinkResult::Continue
+                | TokenSinkResult::Script(())
+                | TokenSinkResult::EncodingIndicator(_) => TokenSinkResult::Continue,
+            },
+        }
+    }
+
+    fn end(&self) {
+        if let Some(builder) = self.builder.borrow().as_ref() {
+            builder.end();
+        }
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
+        match self.builder.borrow().as_ref() {
+            Some(builder) => builder.adjusted_current_node_present_but_not_in_html_namespace(),
+            None => self
+                .scan
+                .adjusted_current_node_present_but_not_in_html_namespace(),
+        }
+    }
 }
 
 /// A document that remembers where it grew last.

@@ -51,18 +51,7 @@ pub(super) struct Scan {
 
 /// Runs the pass over a page's text.
 pub(super) fn run(text: &str, agent: &str) -> Scan {
-    let sink = Sink(RefCell::new(State {
-        scan: Scan::default(),
-        open: OpenElements::default(),
-        agent: agent.split('/').next().unwrap_or(agent).to_owned(),
-        is_in_title: false,
-        known: HashMap::new(),
-        anchor: None,
-        is_head_over: false,
-        links_of_head: 0,
-        frames: Frames::Possible,
-    }));
-    let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
+    let tokenizer = Tokenizer::new(Sink::new(agent), TokenizerOpts::default());
     let queue = BufferQueue::default();
     let mut rest = text;
     while !rest.is_empty() {
@@ -76,10 +65,50 @@ pub(super) fn run(text: &str, agent: &str) -> Scan {
         rest = &rest[end..];
     }
     tokenizer.end();
-    tokenizer.sink.0.into_inner().scan
+    tokenizer.sink.finish()
 }
 
-struct Sink(RefCell<State>);
+/// What sees the tokens of a page.
+pub(super) struct Sink(RefCell<State>);
+
+impl Sink {
+    pub(super) fn new(agent: &str) -> Self {
+        Self(RefCell::new(State {
+            scan: Scan::default(),
+            open: OpenElements::default(),
+            agent: agent.split('/').next().unwrap_or(agent).to_owned(),
+            is_in_title: false,
+            known: HashMap::new(),
+            anchor: None,
+            is_head_over: false,
+            links_of_head: 0,
+            frames: Frames::Possible,
+        }))
+    }
+
+    /// Takes a token; answers how the tokenizer goes on.
+    pub(super) fn look(&self, token: &Token) -> TokenSinkResult<()> {
+        let mut state = self.0.borrow_mut();
+        match token {
+            Token::TagToken(tag) => match tag.kind {
+                TagKind::StartTag => return state.start(tag),
+                TagKind::EndTag => state.end(tag),
+            },
+            Token::CharacterTokens(text) => state.text(text),
+            Token::DoctypeToken(_)
+            | Token::CommentToken(_)
+            | Token::NullCharacterToken
+            | Token::EOFToken
+            | Token::ParseError(_) => {}
+        }
+        TokenSinkResult::Continue
+    }
+
+    /// What was found.
+    pub(super) fn finish(self) -> Scan {
+        self.0.into_inner().scan
+    }
+}
 
 struct State {
     scan: Scan,
@@ -113,20 +142,7 @@ impl TokenSink for Sink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
-        let mut state = self.0.borrow_mut();
-        match token {
-            Token::TagToken(tag) => match tag.kind {
-                TagKind::StartTag => return state.start(&tag),
-                TagKind::EndTag => state.end(&tag),
-            },
-            Token::CharacterTokens(text) => state.text(&text),
-            Token::DoctypeToken(_)
-            | Token::CommentToken(_)
-            | Token::NullCharacterToken
-            | Token::EOFToken
-            | Token::ParseError(_) => {}
-        }
-        TokenSinkResult::Continue
+        self.look(&token)
     }
 
     fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
