@@ -8,8 +8,11 @@ use std::borrow::Cow;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
-/// How far a meta element is looked for. Browsers stop at 1024 bytes; many pages put it later.
-const META_WITHIN: usize = 16 * 1024;
+/// How far a meta element is looked for. Browsers look at 1024 bytes first and find later ones as they parse.
+const META_WITHIN: usize = 1024 * 1024;
+
+/// How much browsers look at before they parse.
+const PRESCAN: usize = 1024;
 
 /// How much of a page the detector is shown.
 const DETECT_WITHIN: usize = 64 * 1024;
@@ -113,7 +116,8 @@ fn without_utf16(encoding: &'static Encoding) -> &'static Encoding {
 
 /// The prescan of the HTML standard (13.2.3.2): comments and other tags are stepped over.
 fn meta_label(body: &[u8]) -> Option<&'static Encoding> {
-    let mut rest = &body[..body.len().min(META_WITHIN)];
+    let whole = &body[..body.len().min(META_WITHIN)];
+    let mut rest = whole;
     if let Some(encoding) = xml_label(rest) {
         return Some(encoding);
     }
@@ -125,10 +129,13 @@ fn meta_label(body: &[u8]) -> Option<&'static Encoding> {
             rest = &rest[2 + end + 3..];
             continue;
         }
-        let name_end = rest[1..]
+        let is_end = rest.get(1) == Some(&b'/');
+        let from = if is_end { 2 } else { 1 };
+        let letters = rest.get(from..).unwrap_or_default();
+        let length = letters
             .iter()
-            .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'/');
-        let name = &rest[1..1 + name_end.unwrap_or(rest.len() - 1)];
+            .position(|byte| !byte.is_ascii_alphanumeric());
+        let name = &rest[1..from + length.unwrap_or(letters.len())];
         let is_tag = name
             .first()
             .is_some_and(|first| first.is_ascii_alphabetic() || *first == b'/');
@@ -137,7 +144,7 @@ fn meta_label(body: &[u8]) -> Option<&'static Encoding> {
             continue;
         }
         let mut attributes = Attributes(&rest[1 + name.len()..]);
-        if name.eq_ignore_ascii_case(b"meta") || name.eq_ignore_ascii_case(b"meta/") {
+        if name.eq_ignore_ascii_case(b"meta") {
             if let Some(encoding) = meta_encoding(&mut attributes) {
                 return Some(encoding);
             }
@@ -145,26 +152,65 @@ fn meta_label(body: &[u8]) -> Option<&'static Encoding> {
             attributes.by_ref().for_each(drop);
         }
         rest = attributes.0;
+        if whole.len() - rest.len() > PRESCAN {
+            rest = behind_text(name, rest);
+        }
     }
     None
 }
 
+/// What follows the text of an element that holds nothing else. Browsers look into it within the first bytes only.
+fn behind_text<'a>(name: &[u8], rest: &'a [u8]) -> &'a [u8] {
+    const TEXT_ONLY: [&[u8]; 8] = [
+        b"script",
+        b"style",
+        b"title",
+        b"textarea",
+        b"xmp",
+        b"iframe",
+        b"noembed",
+        b"noframes",
+    ];
+    if !TEXT_ONLY.iter().any(|one| name.eq_ignore_ascii_case(one)) {
+        return rest;
+    }
+    let mut at = 0;
+    while let Some(next) = rest[at..].iter().position(|byte| *byte == b'<') {
+        at += next + 1;
+        let end = rest.get(at + 1..at + 1 + name.len());
+        if rest.get(at) == Some(&b'/') && end.is_some_and(|end| end.eq_ignore_ascii_case(name)) {
+            return &rest[at - 1..];
+        }
+    }
+    &[]
+}
+
+/// The encoding of a meta element, where it names one (HTML, 13.2.3.2, "need pragma").
 fn meta_encoding(attributes: &mut Attributes<'_>) -> Option<&'static Encoding> {
     let mut is_pragma = false;
     let mut from_content = None;
     let mut from_charset = None;
+    let mut seen: Vec<Vec<u8>> = Vec::new();
     for (name, value) in attributes {
-        if name.eq_ignore_ascii_case(b"http-equiv") {
-            is_pragma |= value.eq_ignore_ascii_case(b"content-type");
-        } else if name.eq_ignore_ascii_case(b"content") && from_content.is_none() {
-            from_content = charset_in_content(value);
-        } else if name.eq_ignore_ascii_case(b"charset") && from_charset.is_none() {
-            from_charset = Encoding::for_label(value);
+        let name = name.to_ascii_lowercase();
+        if !matches!(name.as_slice(), b"http-equiv" | b"content" | b"charset")
+            || seen.contains(&name)
+        {
+            continue;
         }
+        match name.as_slice() {
+            b"http-equiv" => is_pragma = value.eq_ignore_ascii_case(b"content-type"),
+            b"content" => from_content = charset_in_content(value),
+            _ => from_charset = Some(Encoding::for_label(value)),
+        }
+        seen.push(name);
     }
-    from_charset
-        .or(from_content.filter(|_| is_pragma))
-        .map(without_utf16)
+    // A charset attribute counts even where its label is none: the element then says nothing.
+    let encoding = match from_charset {
+        Some(named) => named,
+        None => from_content.filter(|_| is_pragma),
+    };
+    encoding.map(without_utf16)
 }
 
 /// "Extracting a character encoding from a meta element" (HTML, 2.6.5).
@@ -219,7 +265,11 @@ impl<'a> Iterator for Attributes<'a> {
                 let end = inner.iter().position(|byte| byte == quote);
                 match end {
                     Some(end) => (&inner[..end], &inner[end + 1..]),
-                    None => (inner, &inner[inner.len()..]),
+                    // A tag that never ends is none.
+                    None => {
+                        self.0 = &[];
+                        return None;
+                    }
                 }
             }
             Some(_) | None => {
@@ -275,6 +325,39 @@ mod tests {
         assert_eq!(name(body, None), "UTF-8");
         let quoted = "text/html; name=\"charset=koi8-r;\"; Charset = 'iso-8859-2'";
         assert_eq!(name(b"", Some(quoted)), "ISO-8859-2");
+    }
+
+    #[test]
+    fn the_first_attribute_of_a_name_counts_and_a_charset_before_any_content() {
+        for (body, expected) in [
+            ("<meta charset=koi8-r charset=gbk>", "KOI8-R"),
+            (
+                "<meta content='x; charset=gbk' http-equiv=Content-Type>",
+                "GBK",
+            ),
+            (
+                "<meta http-equiv=content-type content='text/html; charset = \"gbk\"'>",
+                "GBK",
+            ),
+            (
+                "<meta content='x;charset=gbk'><meta charset=koi8-r>",
+                "KOI8-R",
+            ),
+            ("<meta charset=utf-16le>", "UTF-8"),
+            ("<meta charset=x-user-defined>", "windows-1252"),
+            ("<meta charset=nonsense><meta charset=gbk>", "GBK"),
+            ("<META/CHARSET=gbk />", "GBK"),
+            ("<meta charset='gbk", "UTF-8"),
+        ] {
+            assert_eq!(name(body.as_bytes(), None), expected, "{body}");
+        }
+        let late = format!("<!-- {} --><meta charset=koi8-r>", "x".repeat(200_000));
+        assert_eq!(name(late.as_bytes(), None), "KOI8-R");
+        let script = format!(
+            "{}<script>'<meta charset=gbk>'</SCRIPT ><meta charset=koi8-r>",
+            " ".repeat(2000)
+        );
+        assert_eq!(name(script.as_bytes(), None), "KOI8-R");
     }
 
     #[test]
