@@ -22,6 +22,7 @@ use crate::pages::{self, facts, state_word};
 use crate::tools::map;
 use crate::{Shared, wait};
 
+pub(crate) use address::query_pairs;
 use address::{Address, encoded};
 pub(crate) use follow::{Subscriptions, listen};
 

@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 
 use crate::answer::Answer;
 use crate::args::Args;
+use crate::config::ToolSelection;
 use crate::error::{Fault, Invalid};
 use crate::resources::{self, Subscriptions};
 use crate::running::{Running, Work};
@@ -81,6 +82,24 @@ impl Connection {
     }
 }
 
+/// The tools that the endpoint's address asks for: `/mcp?tools=page,crawl`.
+fn chosen_by(context: &RequestContext<RoleServer>) -> Result<Option<ToolSelection>, Invalid> {
+    let Some(parts) = context.extensions.get::<http::request::Parts>() else {
+        return Ok(None);
+    };
+    let pairs = resources::query_pairs(parts.uri.query().unwrap_or_default());
+    let names: Vec<String> = pairs
+        .filter(|(name, _)| name == "tools")
+        .map(|(_, value)| value)
+        .collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let chosen = ToolSelection::parse(&names);
+    let chosen = chosen.map_err(|why| Invalid::new("tools", why, &json!(names)))?;
+    Ok(Some(chosen))
+}
+
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -102,10 +121,12 @@ impl ServerHandler for Connection {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let config = &self.shared.config;
-        let listed = table::TOOLS.iter().filter(|spec| config.tools.lists(spec));
+        let chosen = chosen_by(&context)?;
+        let chosen = chosen.as_ref().unwrap_or(&config.tools);
+        let listed = table::TOOLS.iter().filter(|spec| chosen.lists(spec));
         let tools = listed.map(|spec| table::describe(spec, config)).collect();
         Ok(ListToolsResult::with_all_items(tools)
             .with_ttl_ms(LIST_TTL_MILLIS)

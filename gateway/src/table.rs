@@ -7,7 +7,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::{Icon, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Param, schema};
@@ -52,6 +52,23 @@ pub(crate) const GROUPS: [(&str, Group); 3] = [
     ("crawl", Group::Crawl),
     ("meta", Group::Meta),
 ];
+
+impl Group {
+    /// A drawing of a few bytes, since a list repeats it for every tool.
+    const fn icon(self) -> &'static str {
+        match self {
+            Self::Page => {
+                "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'%3E%3Cpath d='M1 0h4l2 2v6H1'/%3E%3C/svg%3E"
+            }
+            Self::Crawl => {
+                "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'%3E%3Cpath d='M3 0h2v8H3zM0 3h8v2H0'/%3E%3C/svg%3E"
+            }
+            Self::Meta => {
+                "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'%3E%3Cpath d='M3 3h2v5H3z'/%3E%3C/svg%3E"
+            }
+        }
+    }
+}
 
 /// One tool.
 #[derive(Debug)]
@@ -112,6 +129,7 @@ pub(crate) fn describe(spec: &ToolSpec, config: &Config) -> Tool {
     output.insert("properties".into(), Value::Object(properties));
     Tool::new(spec.name, spec.about, Arc::new(schema(spec.params, config)))
         .with_title(spec.title)
+        .with_icons(vec![Icon::new(spec.group.icon())])
         .with_raw_output_schema(Arc::new(output))
         .with_annotations(ToolAnnotations::from_raw(
             None,

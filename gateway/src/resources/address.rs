@@ -21,7 +21,7 @@ impl Address {
             ["job", id] => Some(Self::Job(session(id)?)),
             ["crawl", id, "sitemap"] => Some(Self::Sitemap(session(id)?)),
             ["crawl", id, "pages"] => {
-                let mut pairs = url_pairs(query);
+                let mut pairs = query_pairs(query);
                 let cursor = pairs
                     .find(|(name, _)| name == "cursor")
                     .map(|(_, value)| value);
@@ -45,7 +45,7 @@ impl Address {
 }
 
 /// Pairs of a query, percent-decoded.
-fn url_pairs(query: &str) -> impl Iterator<Item = (String, String)> {
+pub(crate) fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     query
         .split('&')
         .filter_map(|pair| pair.split_once('='))

@@ -44,21 +44,11 @@ pub(super) static CRAWL: [Param; 26] = [
         "In place of the two above",
     ),
     aliased(
-        param(
-            "include",
-            Kind::Texts,
-            "",
-            "Regular expressions; a URL must match one",
-        ),
+        param("include", Kind::Texts, "", "Patterns; a URL must match one"),
         &["include_patterns", "include_paths"],
     ),
     aliased(
-        param(
-            "exclude",
-            Kind::Texts,
-            "",
-            "Regular expressions of URLs to leave out",
-        ),
+        param("exclude", Kind::Texts, "", "Patterns of URLs to leave out"),
         &["exclude_patterns", "exclude_paths"],
     ),
     param(
@@ -74,8 +64,8 @@ pub(super) static CRAWL: [Param; 26] = [
         "",
         "What to do with links' URLs; endless ones are refused",
     )),
-    CONCURRENCY,
-    MAIN,
+    hidden(CONCURRENCY),
+    hidden(MAIN),
     HEADERS,
     ROBOTS,
     WAIT,
@@ -144,7 +134,7 @@ pub(super) static STATUS: [Param; 2] = [
         &["job_id"],
     ),
     aliased(
-        param("wait", Kind::Wait, "false", "Seconds to wait for the end"),
+        param("wait", Kind::Wait, "false", "Seconds to wait"),
         &["wait_s"],
     ),
 ];
@@ -177,7 +167,7 @@ pub(super) static READ: [Param; 7] = [
         param("find", Kind::Text, "", "Text to find, case-insensitive"),
         &["search"],
     ),
-    flag("regex", "false", "find is a regular expression"),
+    flag("regex", "false", "find is a pattern"),
     TOKENS,
 ];
 pub(super) static LLMS: [Param; 15] = [

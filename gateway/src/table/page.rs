@@ -12,7 +12,7 @@ pub(super) static SCRAPE: [Param; 11] = [
     MAIN,
     TIMEOUT,
     HEADERS,
-    ROBOTS,
+    hidden(ROBOTS),
     BROWSER,
     TOKENS,
     refused("branding_options", "", "the format branding is not served"),
@@ -35,9 +35,9 @@ pub(super) static FETCH: [Param; 4] = [
 pub(super) static BATCH: [Param; 15] = [
     required("urls", Kind::Urls, "Pages, answered in this order"),
     FORMATS,
-    MAIN,
+    hidden(MAIN),
     CONCURRENCY,
-    ROBOTS,
+    hidden(ROBOTS),
     WAIT,
     TOKENS,
     hidden(param(
@@ -92,9 +92,9 @@ pub(super) static DOWNLOAD: [Param; 5] = [
         "52428800",
         "Most bytes; the operator's cap holds too",
     ),
-    TIMEOUT,
-    HEADERS,
-    ROBOTS,
+    hidden(TIMEOUT),
+    hidden(HEADERS),
+    hidden(ROBOTS),
 ];
 pub(super) static TEXT: [Param; 9] = [
     URL,

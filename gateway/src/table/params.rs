@@ -105,30 +105,18 @@ pub(super) const ROBOTS: Param = aliased(
     ),
     &["respect_robots"],
 );
-pub(super) const TOKENS: Param = int(
-    "max_tokens",
-    [500, 25_000],
-    "",
-    "Most tokens of the text, and of structuredContent",
-);
+pub(super) const TOKENS: Param = int("max_tokens", [500, 25_000], "", "Size of the answer");
 pub(super) const TIMEOUT: Param = aliased(
     int("timeout_ms", [1_000, 60_000], "30000", "Longest fetch"),
     &["timeout"],
 );
-pub(super) const WAIT: Param = param(
-    "wait",
-    Kind::Wait,
-    "true",
-    "false: start and return; or seconds",
-);
-pub(super) const HEADERS: Param =
-    param("headers", Kind::Headers, "", "Sent to the URL's host only");
+pub(super) const WAIT: Param = param("wait", Kind::Wait, "true", "Seconds; false: none");
+pub(super) const HEADERS: Param = param("headers", Kind::Headers, "", "For the URL's host only");
 pub(super) const SESSION: Param = aliased(
     required("session_id", Kind::Session, "The session"),
     &["job_id"],
 );
-pub(super) const CURSOR: Param =
-    param("cursor", Kind::Text, "", "next_cursor of the answer before");
+pub(super) const CURSOR: Param = param("cursor", Kind::Text, "", "next_cursor");
 pub(super) const BROWSER: Param = flag("use_browser", "false", "Needs a browser worker");
 pub(super) const CONCURRENCY: Param = aliased(
     int("concurrency", [1, 100], "", "Requests in flight"),

@@ -22,7 +22,7 @@ pub(crate) static TOOLS: [ToolSpec; 18] = [
         group: Group::Page,
         listed: true,
         title: "Scrape many pages",
-        about: "Fetch up to 1,000 URLs; one result each, in order, failures inline. Every URL has a result, shortened where max_tokens is small.",
+        about: "Fetch up to 1,000 URLs; one result each, in order, failures inline.",
         params: &BATCH,
         hints: [true, false, false, true],
         output: &[
@@ -38,7 +38,7 @@ pub(crate) static TOOLS: [ToolSpec; 18] = [
         group: Group::Crawl,
         listed: true,
         title: "Crawl a site",
-        about: "Follow links from a start page. Waits a while, then answers with the pages there are and how to go on.",
+        about: "Follow links from a start page; answers with the pages there are and how to go on.",
         params: &CRAWL,
         hints: [true, false, false, true],
         output: PAGES_OUT,
@@ -98,7 +98,7 @@ pub(crate) static TOOLS: [ToolSpec; 18] = [
         group: Group::Page,
         listed: true,
         title: "Download a document",
-        about: "Fetch a document: its type, size, name and hash; the bytes stay as a resource.",
+        about: "Type, size, name and hash of a document; its bytes stay as a resource.",
         params: &DOWNLOAD,
         hints: [true, false, true, true],
         output: &[
@@ -249,7 +249,7 @@ pub(crate) static TOOLS: [ToolSpec; 18] = [
         group: Group::Crawl,
         listed: true,
         title: "Map a site",
-        about: "URLs of a site from sitemaps and links, with lastmod, changefreq and priority.",
+        about: "URLs of a site from sitemaps and links.",
         params: &MAP,
         hints: [true, false, true, true],
         output: &[

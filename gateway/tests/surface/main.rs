@@ -127,6 +127,7 @@ async fn the_list_of_tools_is_small_and_portable() {
     let mut client = Client::open(&site()).await;
     let reply = client.ask("tools/list", json!({})).await;
     let text = reply["result"].to_string();
+    println!("the list has {} bytes", text.len());
     assert!(text.len() < 12_000, "{} bytes", text.len());
     for wrong in ["\"uint", "\"null\"", "exclusiveM"] {
         assert!(!text.contains(wrong), "{wrong}");
@@ -147,6 +148,8 @@ async fn the_list_of_tools_is_small_and_portable() {
             "{tool}"
         );
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
+        let icon = tool["icons"][0]["src"].as_str().unwrap();
+        assert!(icon.starts_with("data:image/svg+xml,"), "{icon}");
     }
 }
 

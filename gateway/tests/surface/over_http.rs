@@ -122,6 +122,39 @@ async fn a_tool_is_called_in_both_eras() {
 }
 
 #[tokio::test]
+async fn the_address_chooses_which_tools_are_listed() {
+    let router = router(&site());
+    let listed = async |query: &str| {
+        let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {} });
+        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+        let request = Request::post(format!("/mcp{query}"))
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("host", "127.0.0.1:8080")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/list")
+            .body(Body::from(question.to_string()))
+            .unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        message(&mut response.into_body().into_data_stream()).await
+    };
+    let names = |reply: &Value| -> Vec<String> {
+        let tools = reply["result"]["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&listed("").await).len(), 11);
+    assert_eq!(names(&listed("?tools=all").await).len(), 18);
+    let few = listed("?tools=scrape,extract_links&tools=meta").await;
+    assert_eq!(names(&few), ["extract_links", "get_version", "scrape"]);
+    let wrong = listed("?tools=scrap").await;
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_eq!(wrong["error"]["data"]["field"], "tools", "{wrong}");
+}
+
+#[tokio::test]
 async fn closing_the_stream_of_an_answer_ends_only_the_wait() {
     let fake = Fake {
         never_ends: true,
