@@ -15,6 +15,7 @@ mod filename;
 mod headers;
 mod http;
 mod jobs;
+mod json_path;
 mod metrics;
 mod pages;
 mod prompts;
@@ -32,6 +33,7 @@ mod wait;
 use std::sync::Arc;
 
 use proto::Clock;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
@@ -48,7 +50,12 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
+    /// The right to search a page: a slow pattern holds one until its end.
+    pub(crate) searches: Arc<Semaphore>,
 }
+
+/// Searches that run at once.
+const SEARCHES: usize = 4;
 
 /// One MCP endpoint in front of a coordinator; cheap to clone.
 #[derive(Clone, Debug)]
@@ -66,6 +73,7 @@ impl Gateway {
             sessions,
             clock,
             stop,
+            searches: Arc::new(Semaphore::new(SEARCHES)),
         };
         Self {
             shared: Arc::new(shared),

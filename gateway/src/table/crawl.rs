@@ -66,7 +66,7 @@ pub(super) static CRAWL: [Param; 26] = [
     )),
     hidden(CONCURRENCY),
     hidden(MAIN),
-    HEADERS,
+    hidden(HEADERS),
     ROBOTS,
     WAIT,
     TOKENS,
@@ -155,9 +155,14 @@ pub(super) static RESULTS: [Param; 4] = [
     int("limit", [1, 1_000], "100", "Most entries"),
     TOKENS,
 ];
-pub(super) static READ: [Param; 7] = [
+pub(super) static READ: [Param; 8] = [
     SESSION,
-    required("url", Kind::Url, "A page of the session"),
+    param(
+        "url",
+        Kind::Url,
+        "",
+        "A page of the session; none: its start",
+    ),
     aliased(
         param("part", Kind::Word(PARTS), "\"markdown\"", "Which part"),
         &["format"],
@@ -168,6 +173,7 @@ pub(super) static READ: [Param; 7] = [
         &["search"],
     ),
     flag("regex", "false", "find is a pattern"),
+    param("path", Kind::Text, "", "JSON path into the part"),
     TOKENS,
 ];
 pub(super) static LLMS: [Param; 15] = [

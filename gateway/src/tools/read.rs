@@ -1,13 +1,19 @@
-//! read_result: a slice of one stored page, or the places where a text occurs in it.
+//! read_result: a slice of one stored page, the places where a text occurs in it, or values by JSON path.
 
+use std::time::Duration;
+
+use proto::Code;
 use proto::v1::{Page, Part, PartKind};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::Call;
+use super::render::cleaned;
 use super::scrape::captured;
 use crate::answer::{Answer, beginning, fenced, harmless, json_len};
-use crate::error::{Fault, Invalid};
+use crate::error::{Failure, Fault, Invalid};
+use crate::json_path::Path;
 use crate::pages;
 
 const FRAME_BYTES: usize = 1_200;
@@ -15,22 +21,30 @@ const FRAME_BYTES: usize = 1_200;
 const AROUND_BYTES: usize = 120;
 /// A longer match is shown by its beginning.
 const MATCH_BYTES: usize = 400;
-const PATTERN_BYTES: usize = 1024 * 1024;
+const PATTERN_BYTES: usize = 256 * 1024;
+const SEARCH_WITHIN: Duration = Duration::from_secs(5);
+/// Values of one path that are looked at.
+const MOST_VALUES: usize = 10_000;
 
 pub(super) async fn read_result(call: &Call<'_>) -> Result<Answer, Fault> {
     let args = &call.args;
     let id = args.text("session_id").unwrap_or_default();
-    let url = args.text("url").unwrap_or_default().to_owned();
     if args.has("regex") && !args.has("find") {
         return Err(Invalid::new("find", "is required with regex", &Value::Null).into());
     }
+    let path = path(call)?;
     let kind = match args.text("part") {
         Some("text") => PartKind::Text,
         Some("html") => PartKind::Html,
         Some("body") => PartKind::Body,
         Some("facts") => PartKind::Facts,
         Some("selected") => PartKind::Selected,
+        None if path.is_some() => PartKind::Facts,
         _ => PartKind::Markdown,
+    };
+    let url = match args.text("url") {
+        Some(url) => url.to_owned(),
+        None => start_of(call, id).await?,
     };
     let urls = [url.clone()];
     let mut entries = call.shared.sessions.lookup(id, &urls, 0, &[kind]).await?;
@@ -52,9 +66,38 @@ pub(super) async fn read_result(call: &Call<'_>) -> Result<Answer, Fault> {
         page: &page,
         part,
     };
-    match args.text("find") {
-        Some(needle) => source.matches(needle).await,
-        None => source.slice().await,
+    match (path, args.text("find")) {
+        (Some(path), _) => source.values(&path).await,
+        (None, Some(needle)) => source.matches(needle).await,
+        (None, None) => source.slice().await,
+    }
+}
+
+/// The JSON path that was given, if one was.
+fn path(call: &Call<'_>) -> Result<Option<Path>, Invalid> {
+    let Some(text) = call.args.text("path") else {
+        return Ok(None);
+    };
+    for other in ["find", "offset"] {
+        if call.args.has(other) {
+            let bound = format!("contradicts `{other}`; give one of the two");
+            return Err(Invalid::new("path", bound, &json!(text)));
+        }
+    }
+    let path = Path::parse(text).map_err(|why| Invalid::new("path", why, &json!(text)))?;
+    Ok(Some(path))
+}
+
+/// Where a session began.
+async fn start_of(call: &Call<'_>, id: &str) -> Result<String, Fault> {
+    let status = call.shared.sessions.status(id, Duration::ZERO).await?;
+    let mut seeds = status.spec.unwrap_or_default().seeds.into_iter();
+    match (seeds.next(), seeds.next()) {
+        (Some(seed), None) => Ok(seed),
+        _ => {
+            let bound = "is required: the session has several starts";
+            Err(Invalid::new("url", bound, &Value::Null).into())
+        }
     }
 }
 
@@ -122,32 +165,110 @@ impl Source<'_> {
     async fn matches(&self, needle: &str) -> Result<Answer, Fault> {
         let is_regex = self.call.args.flag("regex", false);
         let pattern = pattern(needle, is_regex)?;
-        let sessions = &self.call.shared.sessions;
-        let bytes = pages::whole(sessions, self.id, self.page, self.part).await?;
-        let whole = String::from_utf8_lossy(&bytes);
-        let (mut matches, mut text) = (Vec::new(), String::new());
-        let (mut total, mut used, budget) = (0usize, 0, self.budget());
-        for at in pattern.find_iter(&whole) {
-            total += 1;
-            let from = whole.floor_char_boundary(at.start().saturating_sub(AROUND_BYTES));
-            let shown = at.end().min(at.start() + MATCH_BYTES);
-            let to = whole.floor_char_boundary(shown + AROUND_BYTES);
-            let around = self.told(whole.get(from..to).unwrap_or_default());
-            let weight = json_len(&around) + 60;
-            if used + weight <= budget {
-                used += weight;
-                text.push_str(&format!("\n[{}] {around}\n", at.start()));
-                matches.push(json!({ "offset": at.start(), "text": around }));
+        let shared = self.call.shared;
+        let bytes = pages::whole(&shared.sessions, self.id, self.page, self.part).await?;
+        let is_derived = self.part.kind() != PartKind::Body;
+        let budget = self.budget();
+        // The time is linear in the text, and a large pattern is slow all the same: never on this thread.
+        let search = async {
+            let permit = shared.searches.clone().acquire_owned().await;
+            tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                hits(&pattern, &bytes, budget, is_derived)
+            })
+            .await
+        };
+        let (matches, total) = match timeout(SEARCH_WITHIN, search).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) => return Err(Fault::Internal("the search broke".into())),
+            Err(_) => {
+                let message = format!("the search took longer than {SEARCH_WITHIN:?}");
+                let mut failure = Failure::of(Code::Timeout, message);
+                failure.next_step = "Give a simpler pattern, or a literal without regex.".into();
+                return Err(failure.into());
             }
+        };
+        let mut text = String::new();
+        for (at, around) in &matches {
+            text.push_str(&format!("\n[{at}] {around}\n"));
         }
         let shown = matches.len();
         let head = format!("{total} matches, {shown} shown; offset reads around one.");
+        let matches: Vec<_> = matches
+            .into_iter()
+            .map(|(at, around)| json!({ "offset": at, "text": around }))
+            .collect();
         let structured = json!({
             "session_id": self.id, "url": self.url, "total": total, "matches": matches,
         });
         let text = format!("{head}\n{}", fenced(self.url, &text));
         Ok(Answer::new(text, structured).of_session(self.id))
     }
+
+    /// Values that a path leads to in a part that is JSON.
+    async fn values(&self, path: &Path) -> Result<Answer, Fault> {
+        let sessions = &self.call.shared.sessions;
+        let bytes = pages::whole(sessions, self.id, self.page, self.part).await?;
+        let root: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            let bound = format!("needs a part that is JSON, such as facts ({error})");
+            Invalid::new("path", bound, &json!(self.call.args.text("path")))
+        })?;
+        let (found, mut is_cut) = path.find(&root, MOST_VALUES);
+        let (mut left, mut values) = (self.budget(), Vec::new());
+        for (path, value) in found {
+            let value = json!({ "path": path, "value": cleaned(value.clone()) });
+            let weight = value.to_string().len() + 1;
+            if weight > left {
+                is_cut = true;
+                break;
+            }
+            left -= weight;
+            values.push(value);
+        }
+        let head = format!("{} values.", values.len());
+        let mut text = format!("{head}\n{}", fenced(self.url, &json!(values).to_string()));
+        let mut structured = json!({ "session_id": self.id, "url": self.url, "values": values });
+        if is_cut {
+            let way_on = "more than fits; a slice such as [20:40] in the path reads on";
+            structured["next_step"] = json!(way_on);
+            text.push_str(&format!("\n{way_on}."));
+        }
+        Ok(Answer::new(text, structured).of_session(self.id))
+    }
+}
+
+/// Matches with their surroundings, as many as weigh at most `budget`, and how many there are.
+fn hits(
+    pattern: &Regex,
+    bytes: &[u8],
+    budget: usize,
+    is_derived: bool,
+) -> (Vec<(usize, String)>, usize) {
+    let whole = String::from_utf8_lossy(bytes);
+    let (mut matches, mut total, mut used) = (Vec::new(), 0usize, 0);
+    for at in pattern.find_iter(&whole) {
+        total += 1;
+        if used >= budget {
+            continue;
+        }
+        let from = whole.floor_char_boundary(at.start().saturating_sub(AROUND_BYTES));
+        let shown = at.end().min(at.start() + MATCH_BYTES);
+        let to = whole.floor_char_boundary(shown + AROUND_BYTES);
+        let around = whole.get(from..to).unwrap_or_default();
+        let around = if is_derived {
+            harmless(around)
+        } else {
+            around.to_owned()
+        };
+        let weight = json_len(&around) + 60;
+        if used + weight <= budget {
+            used += weight;
+            matches.push((at.start(), around));
+        } else {
+            used = budget;
+        }
+    }
+    (matches, total)
 }
 
 /// A case-insensitive pattern; the engine's time is linear in the text whatever it says.

@@ -127,3 +127,46 @@ async fn reading_a_crawl_again_is_free() {
     let pages = &again["result"]["structuredContent"]["pages"];
     assert_eq!(pages.as_array().unwrap().len(), 3);
 }
+
+#[tokio::test]
+async fn a_path_reads_values_out_of_what_is_json() {
+    let mut client = Client::open(&site()).await;
+    let id = crawled(&mut client).await;
+    // Without a URL it is the page where the session began.
+    let given = json!({ "session_id": id, "path": "$.links[*].url" });
+    let reply = client.call("read_result", given).await;
+    let told = &reply["result"]["structuredContent"];
+    let wanted = json!([
+        { "path": "$.links[0].url", "value": "https://a.test/linked" },
+        { "path": "$.links[1].url", "value": "https://b.test/" },
+    ]);
+    assert_eq!(told["values"], wanted, "{reply}");
+    for (given, field) in [
+        (json!({ "session_id": id, "path": "a[" }), "path"),
+        (
+            json!({ "session_id": id, "path": "a", "find": "b" }),
+            "path",
+        ),
+        (
+            json!({ "session_id": id, "path": "a", "part": "markdown" }),
+            "path",
+        ),
+    ] {
+        let reply = client.call("read_result", given.clone()).await;
+        assert_eq!(reply["error"]["data"]["field"], field, "{given}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_pattern_ends_in_an_answer() {
+    let long = "a".repeat(8 * 1024 * 1024);
+    let mut client = Client::open(&Fake::with_pages(&[("https://a.test/", &long)])).await;
+    let id = crawled(&mut client).await;
+    let given = json!({ "session_id": id, "url": "https://a.test/", "regex": true,
+        "find": r"(a?){80}b|[a-z]{60}\d|(\w+\s*)+x" });
+    let reply = client.call("read_result", given).await;
+    let result = &reply["result"];
+    let is_answer = result["structuredContent"]["total"] == 0
+        || result["structuredContent"]["code"] == "timeout";
+    assert!(is_answer, "{reply}");
+}
