@@ -8,7 +8,7 @@ use proto::v1::Selector;
 use serde_json::{Map, Value, json};
 
 use super::tree::{self, raw_text};
-use super::{collapsed, growth, scan};
+use super::{collapsed, growth};
 use crate::charset;
 
 /// Most values of one selector where the caller names no bound.
@@ -30,11 +30,11 @@ pub fn select(
     most: usize,
 ) -> String {
     let (text, _) = charset::decode(body, content_type);
-    let scan = scan::run(&text, "");
+    let (scan, document) = growth::read(&text, "");
     let mut found = Found::default();
     let matchers = found.matchers(selectors);
     let base = url.with_base_href(scan.base_href.as_deref());
-    let Some(document) = growth::parse(&text) else {
+    let Some(document) = document else {
         for (selector, _) in &matchers {
             let why = "the page is larger or nested deeper than any that is searched";
             found.errors.insert(selector.name.clone(), json!(why));
