@@ -111,6 +111,9 @@ pub(crate) struct CountersRow {
     /// Some site of this shard set one.
     #[prost(bool, tag = "10")]
     pub(crate) has_cookies: bool,
+    /// Tries that were made again because the one before failed.
+    #[prost(uint64, tag = "11")]
+    pub(crate) retries: u64,
 }
 
 /// The cookies of a session at a domain, the oldest first.

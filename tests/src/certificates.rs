@@ -60,6 +60,17 @@ impl Certificates {
         self.authority.pem()
     }
 
+    /// A certificate for a name, and its key, in PEM: for servers that read files.
+    ///
+    /// # Errors
+    /// What the generator says.
+    pub fn files(&self, name: &str) -> Result<(String, String), rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let params = CertificateParams::new(vec![name.to_owned()])?;
+        let certificate = params.signed_by(&key, &self.authority)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
     /// A server's end that answers with these.
     pub(crate) fn server(self: &Arc<Self>) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));

@@ -19,24 +19,48 @@ const START_WITHIN: Duration = Duration::from_secs(10);
 pub struct Nginx {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it speaks TLS and HTTP/2, if it was given a certificate.
+    pub tls: Option<SocketAddr>,
     child: Child,
-    _folder: TempDir,
+    folder: TempDir,
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 impl Nginx {
     /// Serves the files below `root`; a folder without an index lists what is in it.
     pub fn start(root: &Path) -> Result<Self> {
+        Self::with(root, None)
+    }
+
+    /// The same over TLS and HTTP/2 as well, by a certificate and its key in PEM.
+    pub fn start_tls(root: &Path, files: &(String, String)) -> Result<Self> {
+        Self::with(root, Some(files))
+    }
+
+    fn with(root: &Path, files: Option<&(String, String)>) -> Result<Self> {
         let folder = TempDir::new()?;
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
-        drop(listener);
+        let address = free_address()?;
+        let tls = files.map(|_| free_address()).transpose()?;
+        let mut secure = String::new();
+        if let (Some(tls), Some((certificate, key))) = (tls, files) {
+            fs::write(folder.path().join("certificate.pem"), certificate)?;
+            fs::write(folder.path().join("key.pem"), key)?;
+            let at = folder.path().display();
+            secure = format!(
+                "listen {tls} ssl http2; ssl_certificate {at}/certificate.pem; ssl_certificate_key {at}/key.pem; "
+            );
+        }
         let at = folder.path().display();
         let config = format!(
             "daemon off;\nmaster_process off;\npid {at}/pid;\nerror_log {at}/error.log;\nevents {{}}\n\
-             http {{\n  include /etc/nginx/mime.types;\n  access_log {at}/access.log;\n  sendfile on;\n\
+             http {{\n  include /etc/nginx/mime.types;\n  log_format told '$server_protocol $status $request_uri';\n  access_log {at}/access.log told;\n  sendfile on;\n\
              \x20 client_body_temp_path {at}/body;\n  proxy_temp_path {at}/proxy;\n\
              \x20 fastcgi_temp_path {at}/fastcgi;\n  uwsgi_temp_path {at}/uwsgi;\n  scgi_temp_path {at}/scgi;\n\
-             \x20 server {{ listen {address}; root {}; autoindex on; }}\n}}\n",
+             \x20 gzip on; gzip_min_length 1;\n\
+             \x20 server {{ listen {address}; {secure}root {}; autoindex on; }}\n}}\n",
             root.display()
         );
         let file = folder.path().join("nginx.conf");
@@ -53,8 +77,9 @@ impl Nginx {
             .context("start nginx")?;
         let mut server = Self {
             address,
+            tls,
             child,
-            _folder: folder,
+            folder,
         };
         wait_for("nginx", START_WITHIN, || {
             if let Some(status) = server.child.try_wait()? {
@@ -63,6 +88,14 @@ impl Nginx {
             get(address, "/")
         })?;
         Ok(server)
+    }
+}
+
+impl Nginx {
+    /// Every request so far: protocol, status and path.
+    pub fn log(&self) -> Result<Vec<String>> {
+        let text = fs::read_to_string(self.folder.path().join("access.log"))?;
+        Ok(text.lines().map(str::to_owned).collect())
     }
 }
 

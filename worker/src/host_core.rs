@@ -78,6 +78,11 @@ impl HostCore {
         is_free.then_some(self.grant.not_before)
     }
 
+    /// A request did not begin before this moment, whenever it was told to.
+    pub fn began(&mut self, at: Timestamp) {
+        self.grant.not_before = self.grant.not_before.max(at + self.grant.interval);
+    }
+
     /// A request has ended.
     pub fn ended(&mut self) {
         self.flying = self.flying.saturating_sub(1);
@@ -167,6 +172,16 @@ mod tests {
         assert_eq!(core.next(at(20)), Next::Busy);
         core.ended();
         assert_eq!(core.next(at(20)), Next::Start);
+    }
+
+    #[test]
+    fn a_request_that_began_late_moves_the_next_one() {
+        let mut core = core(1);
+        assert_eq!(core.next(at(10)), Next::Start);
+        core.began(at(11));
+        core.ended();
+        assert_eq!(core.next(at(12)), Next::WaitUntil(at(13)));
+        assert_eq!(core.next(at(13)), Next::Start);
     }
 
     #[test]

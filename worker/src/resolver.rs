@@ -32,6 +32,8 @@ pub enum ResolveError {
         name: String,
         /// What the name servers said.
         why: String,
+        /// Nobody could say; another time somebody may.
+        is_temporary: bool,
     },
 }
 
@@ -98,7 +100,7 @@ impl Resolver {
                 ::metrics::counter!(metrics::GUARD_REFUSED, "stage" => "resolve").increment(1);
                 Err(blocked.into())
             }
-            (true, None) => Err(unknown(name, "it has no address")),
+            (true, None) => Err(unknown(name, "it has no address", false)),
             (false, _) => Ok(let_through),
         }
     }
@@ -122,12 +124,14 @@ impl Resolver {
         let asked = self.dns.lookup_ip(format!("{name}."));
         match tokio::time::timeout(LOOK_UP_WITHIN, asked).await {
             Ok(Ok(found)) => Ok(found.iter().collect()),
-            Ok(Err(error)) if error.is_nx_domain() => Err(unknown(name, "there is no such name")),
-            Ok(Err(error)) if error.is_no_records_found() => {
-                Err(unknown(name, "it has no address"))
+            Ok(Err(error)) if error.is_nx_domain() => {
+                Err(unknown(name, "there is no such name", false))
             }
-            Ok(Err(error)) => Err(unknown(name, &error.to_string())),
-            Err(_) => Err(unknown(name, "no name server answered in time")),
+            Ok(Err(error)) if error.is_no_records_found() => {
+                Err(unknown(name, "it has no address", false))
+            }
+            Ok(Err(error)) => Err(unknown(name, &error.to_string(), true)),
+            Err(_) => Err(unknown(name, "no name server answered in time", true)),
         }
     }
 }
@@ -151,10 +155,11 @@ fn config_of(name_servers: &[SocketAddr]) -> ResolverConfig {
     ResolverConfig::from_name_servers(servers.collect())
 }
 
-fn unknown(name: &str, why: &str) -> ResolveError {
+fn unknown(name: &str, why: &str, is_temporary: bool) -> ResolveError {
     ResolveError::Unknown {
         name: name.to_owned(),
         why: why.to_owned(),
+        is_temporary,
     }
 }
 

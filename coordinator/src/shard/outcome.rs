@@ -11,7 +11,20 @@ use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, UrlRow, Via};
 use crate::store::{StoreError, Table};
 
-const MAX_TRIES: u32 = 3;
+/// Retries that every session may make at a shard whatever its size, and one more for each this many URLs: a site
+/// that fails everywhere is not asked three times for each of its pages.
+const FREE_RETRIES: u64 = 32;
+const URLS_A_RETRY: u64 = 4;
+
+/// How often a URL is tried in all. A host that asks for a pause may do so often; a silent one costs a whole timeout
+/// each time.
+fn tries(code: Option<Code>) -> u32 {
+    match code {
+        Some(Code::RetryLater) => 5,
+        Some(Code::Timeout | Code::Refused) => 2,
+        Some(_) | None => 3,
+    }
+}
 
 impl ShardCore {
     /// Applies an outcome and confirms it; an old or repeated one changes nothing that has ended.
@@ -254,21 +267,37 @@ impl ShardCore {
         let (id, fingerprint) = url;
         let entry = row.entry.get_or_insert_default();
         entry.status = failed.status;
-        let tries = entry.attempts;
-        let may = (failed.may_retry || pushed_back) && tries < MAX_TRIES;
-        if !may || self.reports_at_once(id) {
+        let tried = entry.attempts;
+        let may = (failed.may_retry || pushed_back) && tried < tries(Code::from_word(&failed.code));
+        if !may || self.reports_at_once(id) || !self.spend_retry(id, pushed_back) {
             self.end(id, row, UrlState::Failed, &failed.code, &failed.detail);
             return Ok(());
         }
         entry.set_state(UrlState::Leased);
         if !pushed_back && let Ok(host) = HostKey::parse(&entry.url) {
-            let wait = if tries <= 1 { 2_000 } else { 10_000 };
+            let wait = if tried <= 1 { 2_000 } else { 10_000 };
             let jitter = u64::try_from(fingerprint % 1000).unwrap_or(0);
             let host = self.host(&host)?;
             host.clock = host.clock.max(now + Duration::from_millis(wait + jitter));
         }
         self.set_state(id, row, UrlState::Waiting);
         self.place(id, fingerprint, row)
+    }
+
+    /// Whether the session may try something again here. A pause that the host asked for costs nothing.
+    fn spend_retry(&mut self, id: &SessionId, is_free: bool) -> bool {
+        let Some(here) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let counters = &mut here.counters;
+        if is_free {
+            return true;
+        }
+        if counters.retries >= FREE_RETRIES + counters.admitted / URLS_A_RETRY {
+            return false;
+        }
+        counters.retries += 1;
+        true
     }
 
     fn redirected(

@@ -16,6 +16,8 @@ pub struct FetchError {
     pub code: Code,
     /// One sentence.
     pub detail: String,
+    /// What the code does not say: the name servers could not be asked.
+    is_temporary: bool,
 }
 
 impl FetchError {
@@ -23,15 +25,17 @@ impl FetchError {
         Self {
             code,
             detail: detail.into(),
+            is_temporary: false,
         }
     }
 
     /// Whether the same request may succeed a little later.
     pub const fn may_retry(&self) -> bool {
-        matches!(
-            self.code,
-            Code::Timeout | Code::Reset | Code::EmptyResponse | Code::Truncated | Code::Refused
-        )
+        self.is_temporary
+            || matches!(
+                self.code,
+                Code::Timeout | Code::Reset | Code::EmptyResponse | Code::Truncated | Code::Refused
+            )
     }
 }
 
@@ -59,11 +63,14 @@ pub(super) fn classify(error: &reqwest::Error, phase: Phase) -> FetchError {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(inner) = cause {
         if let Some(refused) = inner.downcast_ref::<ResolveError>() {
-            let code = match refused {
-                ResolveError::Blocked(_) => Code::BlockedAddress,
-                ResolveError::Unknown { .. } => Code::Dns,
+            let (code, is_temporary) = match refused {
+                ResolveError::Blocked(_) => (Code::BlockedAddress, false),
+                ResolveError::Unknown { is_temporary, .. } => (Code::Dns, *is_temporary),
             };
-            return FetchError::new(code, refused.to_string());
+            return FetchError {
+                is_temporary,
+                ..FetchError::new(code, refused.to_string())
+            };
         }
         let io = inner.downcast_ref::<io::Error>();
         if inner.is::<rustls::Error>() {

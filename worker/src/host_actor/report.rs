@@ -18,6 +18,7 @@ impl HostActor {
         started: Timestamp,
     ) {
         state.core.ended();
+        state.core.began(started);
         state.last_start = state.last_start.max(Some(started));
         match done {
             RobotsDone::Again(url) => {
@@ -158,6 +159,7 @@ fn land(
         .position(|(row, _)| row.ticket_id == ticket.ticket_id)?;
     let (_, window) = state.running.remove(at);
     state.core.ended();
+    state.core.began(started);
     state.last_start = state.last_start.max(Some(started));
     Some(window)
 }

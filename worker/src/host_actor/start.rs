@@ -127,12 +127,13 @@ impl HostActor {
             };
             let (origin, old) = (state.key.clone(), state.old.clone());
             tokio::spawn(async move {
+                let started = tools.clock.now();
                 let done = tools.robots(&url, &origin, hops, old.as_ref()).await;
                 drop(pass);
                 drop(actor.cast(HostMsg::Robots {
                     done,
                     hops,
-                    started: now,
+                    started,
                 }));
             })
         } else {
@@ -140,7 +141,7 @@ impl HostActor {
             let cookies = state.cookies_for(&ticket, now);
             state.running.push((ticket.clone(), window));
             tokio::spawn(async move {
-                let message = errand(&tools, ticket, cookies.as_deref(), now).await;
+                let message = errand(&tools, ticket, cookies.as_deref()).await;
                 drop(flight);
                 drop(actor.cast(message));
             })
@@ -184,12 +185,9 @@ impl HostActor {
     }
 }
 
-async fn errand(
-    tools: &Tools,
-    ticket: v1::Ticket,
-    cookies: Option<&str>,
-    started: Timestamp,
-) -> HostMsg {
+async fn errand(tools: &Tools, ticket: v1::Ticket, cookies: Option<&str>) -> HostMsg {
+    // The task may begin later than it was told to; the interval counts from here.
+    let started = tools.clock.now();
     if ticket.kind() != TicketKind::Robots {
         let done = Box::new(tools.run(&ticket, cookies, started).await);
         return HostMsg::Done {
