@@ -23,17 +23,32 @@ pub fn decode<'a>(body: &'a [u8], content_type: Option<&str>) -> (Cow<'a, str>, 
     decode_as(body, encoding)
 }
 
-/// The text of an XML body: byte order mark, header, declaration, else UTF-8 or what it looks like.
+/// The text of an XML body; see [`xml_encoding`].
 pub fn decode_xml<'a>(
     body: &'a [u8],
     content_type: Option<&str>,
 ) -> (Cow<'a, str>, &'static Encoding) {
-    let encoding = declared(body, content_type, xml_label).unwrap_or_else(|| match body {
+    let header = content_type.and_then(header_encoding);
+    let encoding = header.filter(|_| Encoding::for_bom(body).is_none());
+    decode_as(body, encoding.unwrap_or_else(|| xml_encoding(body, true)))
+}
+
+/// The encoding of XML that begins like this: byte order mark, declaration, else UTF-8 or what it looks like.
+pub fn xml_encoding(head: &[u8], is_whole: bool) -> &'static Encoding {
+    declared(head, None, xml_label).unwrap_or_else(|| match head {
         [b'<', 0, ..] => UTF_16LE,
         [0, b'<', ..] => UTF_16BE,
-        _ => detect(body),
-    });
-    decode_as(body, encoding)
+        _ if !is_whole && is_utf8_so_far(head) => UTF_8,
+        _ => detect(head),
+    })
+}
+
+/// Whether nothing but the last letter, which may be cut, keeps bytes from being UTF-8.
+fn is_utf8_so_far(head: &[u8]) -> bool {
+    match std::str::from_utf8(head) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    }
 }
 
 fn decode_as<'a>(body: &'a [u8], encoding: &'static Encoding) -> (Cow<'a, str>, &'static Encoding) {

@@ -1,18 +1,21 @@
 //! Sitemaps, sitemap indexes, text lists and feeds: which addresses a document names.
 //!
-//! The content decides what a document is, not its type or name. Memory is bounded: 50 MiB after decompression and
-//! 50,000 addresses. A document that breaks off gives what came before and says so; one that declares entities is
-//! refused whole.
+//! The content decides what a document is, not its type or name. It is unpacked, decoded and read piece by piece: what
+//! is held is what was found, 50,000 addresses at most of 50 MiB after decompression at most. A document that breaks
+//! off gives what came before and says so; one that declares entities is refused whole.
 
 mod dates;
+mod entities;
 mod gunzip;
+mod text;
 mod xml;
 
 use std::borrow::Cow;
 
 use proto::{Code, CrawlUrl};
 
-use crate::charset;
+use gunzip::Unpacked;
+use text::Text;
 
 pub use dates::{is_valid as is_valid_date, rfc822_to_rfc3339};
 
@@ -21,6 +24,9 @@ pub const MAX_BYTES: usize = 50 * 1024 * 1024;
 
 /// Most addresses that are taken from one document (sitemaps.org).
 pub const MAX_URLS: usize = 50_000;
+
+/// Longest line of a text list, in bytes; no address that is taken is longer.
+const MAX_LINE: usize = 64 * 1024;
 
 /// Most indexes that may stand above a document; the protocol allows one, and real sites nest a little more.
 pub const MAX_NESTING: usize = 10;
@@ -166,26 +172,18 @@ impl Sitemap {
 
 /// Reads the document found at `url`; addresses in it are resolved against that.
 pub fn read(body: &[u8], url: &CrawlUrl) -> Result<Sitemap, SitemapError> {
-    let unpacked = gunzip::unpacked(body)?;
-    let bytes = unpacked.bytes.as_ref();
-    if bytes.len() > MAX_BYTES {
-        return Err(SitemapError::TooLarge);
-    }
-    let text = charset::decode_xml(bytes, None).0;
-    let text = text.trim_start_matches(is_blank);
-    if text.is_empty() {
-        return Err(if unpacked.is_cut {
-            SitemapError::BadGzip
-        } else {
-            SitemapError::Empty
-        });
-    }
-    let mut sitemap = if text.starts_with('<') {
-        xml::read(text, url)?
+    // Reading from memory fails only where a layer does, and that is judged at the end.
+    let unpacked = Unpacked::new(body).map_err(|_| SitemapError::BadGzip)?;
+    let mut text = Text::new(unpacked).map_err(|_| SitemapError::BadGzip)?;
+    let is_xml = text.first().is_ok_and(|first| first == Some('<'));
+    let found = if is_xml {
+        xml::read(&mut text, url)
     } else {
-        lines(text, url)?
+        lines(&mut text, url)
     };
-    if unpacked.is_cut {
+    let is_whole = text.judge(is_xml)?;
+    let mut sitemap = found?;
+    if !is_whole {
         sitemap.break_off("the gzip stream breaks off");
     }
     Ok(sitemap)
@@ -205,30 +203,46 @@ fn resolved(text: &str, base: &CrawlUrl) -> Option<CrawlUrl> {
 }
 
 /// One address a line. Absolute addresses only: any text would do as a relative one.
-fn lines(text: &str, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
+fn lines(text: &mut Text<'_>, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
     let mut sitemap = Sitemap::empty(Kind::Text);
-    for line in text.split(['\n', '\r']) {
-        let line = line.trim_matches(is_blank);
-        let is_absolute = ["http:", "https:"].iter().any(|scheme| {
-            let start = line.get(..scheme.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-        });
-        let Some(url) = Some(line)
-            .filter(|_| is_absolute)
-            .and_then(|line| resolved(line, base))
-        else {
-            continue;
-        };
-        if sitemap.is_full() {
-            sitemap.break_off(too_many());
-            break;
+    // The beginning of a line that goes on in the next piece.
+    let mut begun = String::new();
+    while let Ok(Some(piece)) = text.piece() {
+        let mut parts = piece.split(['\n', '\r']);
+        let last = parts.next_back().unwrap_or_default();
+        for part in parts {
+            begun.push_str(part);
+            take_line(&begun, base, &mut sitemap);
+            begun.clear();
         }
-        sitemap.urls.push(Entry::bare(url));
+        // A line that is too long for an address stays too long.
+        let room = (MAX_LINE + 1).saturating_sub(begun.len());
+        begun.extend(last.chars().take(room));
     }
+    take_line(&begun, base, &mut sitemap);
     if sitemap.urls.is_empty() {
         return Err(SitemapError::NotASitemap);
     }
     Ok(sitemap)
+}
+
+fn take_line(line: &str, base: &CrawlUrl, sitemap: &mut Sitemap) {
+    let line = line.trim_matches(is_blank);
+    let is_absolute = ["http:", "https:"].iter().any(|scheme| {
+        let start = line.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
+    if !is_absolute || line.len() > MAX_LINE {
+        return;
+    }
+    let Some(url) = resolved(line, base) else {
+        return;
+    };
+    if sitemap.is_full() {
+        sitemap.break_off(too_many());
+    } else {
+        sitemap.urls.push(Entry::bare(url));
+    }
 }
 
 fn too_many() -> Cow<'static, str> {

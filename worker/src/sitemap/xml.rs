@@ -1,5 +1,7 @@
 //! The XML kinds: one pass over events, no tree, forgiving about names and nesting.
 
+use std::io::BufRead;
+
 use proto::CrawlUrl;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -20,17 +22,17 @@ const EXTENSIONS: [&str; 5] = ["image", "video", "news", "media", "mobile"];
 const NAMESPACES: [&str; 4] = ["sitemap-image", "sitemap-video", "sitemap-news", "/mrss"];
 
 /// Reads a document that begins with `<`.
-pub(super) fn read(text: &str, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
-    refuse_entities(text)?;
-    // Some generators put the declaration's mark wrong, or blanks before it; nothing in it is needed.
-    let mut reader = Reader::from_str(text);
+pub(super) fn read(text: impl BufRead, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
+    let mut reader = Reader::from_reader(text);
     let config = reader.config_mut();
     config.check_end_names = false;
     config.allow_unmatched_ends = true;
     config.allow_dangling_amp = true;
     let mut walk = Walk::new(base);
+    let mut buffer = Vec::new();
     loop {
-        match reader.read_event() {
+        buffer.clear();
+        match reader.read_event_into(&mut buffer) {
             Ok(Event::Start(tag)) => walk.open(&tag),
             Ok(Event::Empty(tag)) => {
                 walk.open(&tag);
@@ -48,33 +50,6 @@ pub(super) fn read(text: &str, base: &CrawlUrl) -> Result<Sitemap, SitemapError>
             return walk.finish(None);
         }
     }
-}
-
-/// Entities are never expanded and their declaration is reason enough to refuse a document, wherever it stands.
-fn refuse_entities(text: &str) -> Result<(), SitemapError> {
-    let mut rest = text;
-    while let Some(at) = rest.find("<!") {
-        rest = &rest[at..];
-        let skip = if rest.starts_with("<!--") {
-            rest.find("-->")
-        } else if rest.starts_with("<![CDATA[") {
-            rest.find("]]>")
-        } else if starts_with(rest, "<!ENTITY") {
-            return Err(SitemapError::DtdEntities);
-        } else {
-            Some(2)
-        };
-        match skip {
-            Some(skip) => rest = &rest[skip..],
-            None => break,
-        }
-    }
-    Ok(())
-}
-
-fn starts_with(text: &str, start: &str) -> bool {
-    let head = text.get(..start.len());
-    head.is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
 /// What an open element means to us.
