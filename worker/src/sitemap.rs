@@ -87,6 +87,32 @@ pub struct Entry {
     pub priority: Option<f64>,
     /// The same page in other languages.
     pub alternates: Vec<Alternate>,
+    /// What the image, video and news extensions say of it.
+    pub extras: Extras,
+}
+
+/// What the image, video and news extensions say of a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Its images, canonical addresses in order.
+    pub images: Vec<String>,
+    /// Its videos: the files or their players.
+    pub videos: Vec<String>,
+    /// The article that it is.
+    pub news: Option<News>,
+}
+
+/// An article, as the news extension has it; what is missing is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Its title.
+    pub title: String,
+    /// The name of the publication.
+    pub publication: String,
+    /// Its language.
+    pub language: String,
+    /// When it was published: a W3C date as written.
+    pub published: Option<String>,
 }
 
 /// The same page in another language.
@@ -250,13 +276,14 @@ fn too_many() -> Cow<'static, str> {
 }
 
 impl Entry {
-    const fn bare(url: CrawlUrl) -> Self {
+    fn bare(url: CrawlUrl) -> Self {
         Self {
             url,
             lastmod: None,
             changefreq: None,
             priority: None,
             alternates: Vec::new(),
+            extras: Extras::default(),
         }
     }
 }
@@ -270,7 +297,7 @@ mod tests {
     use proptest::prelude::*;
     use proto::CrawlUrl;
 
-    use super::{Kind, MAX_URLS, Sitemap, SitemapError, read};
+    use super::{Extras, Kind, MAX_URLS, News, Sitemap, SitemapError, read};
 
     fn at() -> CrawlUrl {
         CrawlUrl::parse("https://site.test/maps/sitemap.xml").unwrap()
@@ -354,6 +381,67 @@ mod tests {
         assert_eq!(
             (sitemap.urls[1].lastmod.clone(), sitemap.urls[1].priority),
             (None, None)
+        );
+    }
+
+    #[test]
+    fn what_extensions_say_is_kept_beside_the_plain_elements() {
+        let body = "<urlset xmlns:bild='http://www.google.com/schemas/sitemap-image/1.1'><url><loc>/a</loc>\
+            <bild:image><bild:loc> /i.png </bild:loc><bild:title>x</bild:title></bild:image><image:image>\
+            <image:loc>/j.png</image:loc></image:image><video:video><video:title>t</video:title>\
+            <video:content_loc>v.mp4</video:content_loc></video:video><news:news><news:publication>\
+            <news:name>The Paper</news:name><news:language>en</news:language></news:publication>\
+            <news:publication_date>2024-05-01</news:publication_date><news:title>A &amp; B</news:title>\
+            </news:news><lastmod>2024</lastmod></url><url><loc>/b</loc></url></urlset>";
+        let sitemap = read(body.as_bytes(), &at()).unwrap();
+        assert_eq!(
+            texts(&sitemap),
+            ["https://site.test/a", "https://site.test/b"]
+        );
+        let extras = &sitemap.urls[0].extras;
+        assert_eq!(
+            extras.images,
+            ["https://site.test/i.png", "https://site.test/j.png"]
+        );
+        assert_eq!(extras.videos, ["https://site.test/maps/v.mp4"]);
+        let news = News {
+            title: "A & B".to_owned(),
+            publication: "The Paper".to_owned(),
+            language: "en".to_owned(),
+            published: Some("2024-05-01".to_owned()),
+        };
+        assert_eq!(extras.news.as_ref(), Some(&news));
+        assert_eq!(sitemap.urls[0].lastmod.as_deref(), Some("2024"));
+        assert_eq!(sitemap.urls[1].extras, Extras::default());
+    }
+
+    #[test]
+    fn a_record_without_end_keeps_no_more_than_its_bounds() {
+        let body = format!(
+            "<urlset><url>{}{}</url></urlset>",
+            "<loc>/a</loc>".repeat(MAX_URLS + 10),
+            "<xhtml:link rel='alternate' hreflang='de' href='/d'/>".repeat(10_000)
+        );
+        let sitemap = read(body.as_bytes(), &at()).unwrap();
+        assert_eq!(sitemap.urls.len(), MAX_URLS);
+        let alternates: usize = sitemap.urls.iter().map(|one| one.alternates.len()).sum();
+        assert_eq!(alternates, 500);
+    }
+
+    #[test]
+    fn the_encoding_is_told_from_the_beginning_and_holds_to_the_end() {
+        let mut body = b"<?xml version='1.0' encoding='iso-8859-1'?><urlset><!--".to_vec();
+        body.extend(vec![b'x'; 1_200_000]);
+        body.extend(b"--><url><loc>/caf\xe9</loc></url></urlset>");
+        let sitemap = read(&packed(&body), &at()).unwrap();
+        assert_eq!(texts(&sitemap), ["https://site.test/caf%C3%A9"]);
+        let wide: Vec<u8> = "\u{feff}<urlset><url><loc>/\u{e9}</loc></url></urlset>"
+            .encode_utf16()
+            .flat_map(u16::to_be_bytes)
+            .collect();
+        assert_eq!(
+            texts(&read(&wide, &at()).unwrap()),
+            ["https://site.test/%C3%A9"]
         );
     }
 

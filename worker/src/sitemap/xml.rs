@@ -1,12 +1,18 @@
 //! The XML kinds: one pass over events, no tree, forgiving about names and nesting.
 
+mod extension;
+
 use std::io::BufRead;
 
 use proto::CrawlUrl;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::{Alternate, Child, Entry, Kind, Sitemap, SitemapError, dates, resolved, too_many};
+use super::{
+    Alternate, Child, Entry, Extras, Kind, MAX_URLS, Sitemap, SitemapError, dates, resolved,
+    too_many,
+};
+use extension::{Extension, Extra, Prefixes};
 
 const FREQUENCIES: [&str; 7] = [
     "always", "hourly", "daily", "weekly", "monthly", "yearly", "never",
@@ -15,11 +21,8 @@ const FREQUENCIES: [&str; 7] = [
 /// Longest text of an element that is kept; no address that is taken is longer.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// Prefixes of the extensions whose elements are never taken for the plain ones.
-const EXTENSIONS: [&str; 5] = ["image", "video", "news", "media", "mobile"];
-
-/// Parts of the extensions' namespaces, by which they are known under any prefix.
-const NAMESPACES: [&str; 4] = ["sitemap-image", "sitemap-video", "sitemap-news", "/mrss"];
+/// Most pages in other languages that are kept of one page.
+const MAX_ALTERNATES: usize = 500;
 
 /// Reads a document that begins with `<`.
 pub(super) fn read(text: impl BufRead, base: &CrawlUrl) -> Result<Sitemap, SitemapError> {
@@ -61,7 +64,14 @@ enum Element {
     Field(Field),
     Other,
     /// An extension's element, and everything inside it.
-    Foreign,
+    Foreign(Extension, Option<Extra>),
+}
+
+impl Element {
+    /// Whether the text inside says something.
+    const fn holds_text(self) -> bool {
+        matches!(self, Self::Field(_) | Self::Foreign(_, Some(_)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +101,7 @@ struct Record {
     changefreq: Option<&'static str>,
     priority: Option<f64>,
     alternates: Vec<Alternate>,
+    extras: Extras,
     /// Records are nested, so that nobody can tell whose the date and the other fields are.
     is_muddled: bool,
 }
@@ -105,8 +116,7 @@ struct Walk<'a> {
     text: String,
     is_root_closed: bool,
     is_full: bool,
-    /// Prefixes that stand for an extension in this document.
-    extensions: Vec<String>,
+    prefixes: Prefixes,
 }
 
 impl<'a> Walk<'a> {
@@ -120,7 +130,7 @@ impl<'a> Walk<'a> {
             text: String::new(),
             is_root_closed: false,
             is_full: false,
-            extensions: EXTENSIONS.map(str::to_owned).to_vec(),
+            prefixes: Prefixes::default(),
         }
     }
 
@@ -135,38 +145,19 @@ impl<'a> Walk<'a> {
     fn open(&mut self, tag: &BytesStart<'_>) {
         let name = tag.name();
         let (prefix, local) = split_name(name.as_ref());
-        let is_default_foreign = self.learn_namespaces(tag);
-        let element = match (self.kind(), self.open.last().copied()) {
-            (None, _) => self.root(&local),
-            (Some(_), Some(Element::Foreign)) => Element::Foreign,
-            (Some(_), _) if is_default_foreign || self.extensions.contains(&prefix) => {
-                Element::Foreign
-            }
-            (Some(kind), _) => self.inner(kind, &local, tag),
+        let by_default = self.prefixes.learn(tag);
+        let named = by_default.or_else(|| self.prefixes.of(&prefix));
+        let element = match (self.kind(), self.open.last().copied(), named) {
+            (None, _, _) => self.root(&local),
+            (Some(_), Some(Element::Foreign(extension, _)), None)
+            | (Some(_), _, Some(extension)) => Element::Foreign(extension, extension.extra(&local)),
+            (Some(kind), _, None) => self.inner(kind, &local, tag),
         };
-        if let Element::Field(_) = element {
+        if element.holds_text() {
             self.text.clear();
         }
         // Only the depth matters beyond any sane nesting.
         self.open.push(element);
-    }
-
-    /// Learns which prefixes stand for extensions; answers whether the tag itself stands in one by default.
-    fn learn_namespaces(&mut self, tag: &BytesStart<'_>) -> bool {
-        if !tag.attributes_raw().contains("xmlns") {
-            return false;
-        }
-        let mut is_default_foreign = false;
-        for attribute in tag.html_attributes().with_checks(false).flatten() {
-            let (prefix, name) = split_name(attribute.key.as_ref());
-            let is_extension = NAMESPACES.iter().any(|part| attribute.value.contains(part));
-            if is_extension && prefix == "xmlns" {
-                self.extensions.push(name);
-            } else if is_extension && name == "xmlns" {
-                is_default_foreign = true;
-            }
-        }
-        is_default_foreign
     }
 
     fn root(&mut self, local: &str) -> Element {
@@ -239,6 +230,7 @@ impl<'a> Walk<'a> {
         let url = resolved(&href, self.base);
         if let (Some(record), Some(url)) = (self.record.as_mut(), url)
             && rel.trim().eq_ignore_ascii_case("alternate")
+            && record.alternates.len() < MAX_ALTERNATES
         {
             record.alternates.push(Alternate { hreflang, url });
         }
@@ -261,7 +253,7 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, part: &str) {
-        let is_field = matches!(self.open.last(), Some(Element::Field(_)));
+        let is_field = self.open.last().is_some_and(|element| element.holds_text());
         if is_field && self.text.len() + part.len() <= MAX_TEXT {
             self.text.push_str(part);
         } else if is_field {
@@ -304,7 +296,16 @@ impl<'a> Walk<'a> {
             Element::Field(field) => self.end_field(field),
             Element::Record => self.end_record(),
             Element::Root => self.is_root_closed = true,
-            Element::Other | Element::Foreign => {}
+            Element::Foreign(_, Some(extra)) => self.end_extra(extra),
+            Element::Other | Element::Foreign(_, None) => {}
+        }
+    }
+
+    fn end_extra(&mut self, extra: Extra) {
+        let text = std::mem::take(&mut self.text);
+        let value = text.trim_matches(super::is_blank);
+        if let Some(record) = self.record.as_mut().filter(|_| !value.is_empty()) {
+            extension::keep(&mut record.extras, extra, value, self.base);
         }
     }
 
@@ -315,6 +316,7 @@ impl<'a> Walk<'a> {
             return;
         };
         match field {
+            Field::Loc if record.urls.len() > MAX_URLS => {}
             Field::Loc => record.urls.extend(resolved(value, self.base)),
             Field::Link => {
                 if record.urls.is_empty() {
@@ -360,8 +362,8 @@ impl<'a> Walk<'a> {
                 ..Record::default()
             };
         }
-        let lastmod = record.lastmod.or(record.published);
-        for url in record.urls {
+        let lastmod = record.lastmod.take().or(record.published.take());
+        for url in std::mem::take(&mut record.urls) {
             if sitemap.is_full() {
                 sitemap.break_off(too_many());
                 self.is_full = true;
@@ -376,7 +378,9 @@ impl<'a> Walk<'a> {
                     lastmod,
                     changefreq: record.changefreq,
                     priority: record.priority,
-                    alternates: record.alternates.clone(),
+                    // A second address in the same record is an error; the first has the rest.
+                    alternates: std::mem::take(&mut record.alternates),
+                    extras: std::mem::take(&mut record.extras),
                 });
             }
         }
