@@ -126,6 +126,10 @@ pub fn sitemap(bytes: &[u8]) {
                 .alternates
                 .iter()
                 .for_each(|other| is_settled(&other.url));
+            for extra in entry.extras.images.iter().chain(&entry.extras.videos) {
+                let url = CrawlUrl::parse(extra).expect("an extension's address is a URL");
+                assert_eq!(url.as_str(), extra);
+            }
             let date = entry.lastmod.as_deref();
             assert!(date.is_none_or(sitemap::is_valid_date), "{date:?}");
             let priority = entry.priority.unwrap_or(0.5);
@@ -162,34 +166,32 @@ fn read(bytes: &[u8], want: Want) -> Page {
     })
 }
 
-/// Any page: each link canonical and once per place, never too many, and no other because more is asked for.
+/// Any page, for its links alone and with facts: each link canonical and once per place, never too many.
 pub fn links(bytes: &[u8]) {
-    let links = Want {
-        links: true,
-        ..Want::default()
-    };
-    let page = read(bytes, links);
-    assert!(page.links.len() <= page::MAX_LINKS);
-    let mut seen = BTreeSet::new();
-    for link in &page.links {
-        is_settled(&link.url);
-        assert!(
-            seen.insert((link.url.as_str(), link.from)),
-            "{} is there twice",
-            link.url
+    for facts in [false, true] {
+        let page = read(
+            bytes,
+            Want {
+                links: true,
+                facts,
+                ..Want::default()
+            },
         );
-        assert!(link.anchor.len() <= 200, "the text of a link is cut");
+        assert!(page.links.len() <= page::MAX_LINKS);
+        let mut seen = BTreeSet::new();
+        for link in &page.links {
+            is_settled(&link.url);
+            assert!(
+                seen.insert((link.url.as_str(), link.from)),
+                "{} is there twice",
+                link.url
+            );
+            assert!(link.anchor.len() <= 200, "the text of a link is cut");
+        }
+        page.canonical.iter().for_each(is_settled);
+        let told = page.facts.unwrap_or_else(|| "{}".to_owned());
+        assert!(told.starts_with('{') && told.ends_with('}'));
     }
-    page.canonical.iter().for_each(is_settled);
-    let facts = Want {
-        facts: true,
-        ..links
-    };
-    let more = read(bytes, facts);
-    assert_eq!(more.links, page.links);
-    assert_eq!(more.title, page.title);
-    let facts = more.facts.expect("facts were asked for");
-    assert!(facts.starts_with('{') && facts.ends_with('}'));
 }
 
 /// Any page: Markdown, text and HTML of the whole and of the main content.

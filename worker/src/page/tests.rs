@@ -52,6 +52,18 @@ fn links_in_templates_and_scripts_are_none() {
 }
 
 #[test]
+fn formatting_that_ends_around_a_block_closes_what_stands_in_it() {
+    let body = "<a><dl><svg></a><style><a href=/none></style><a href=/x>x</a>";
+    let page = read_all(body.as_bytes(), false);
+    let links: Vec<_> = page
+        .links
+        .iter()
+        .map(|link| link.url.url().path())
+        .collect();
+    assert_eq!(links, ["/x"]);
+}
+
+#[test]
 fn empty_addresses_lead_to_the_page_from_anchors_only() {
     let page = read_all(
         b"<link rel=canonical href=''><link rel=next href=' '><iframe src></iframe><a href>self</a>",

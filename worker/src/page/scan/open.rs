@@ -180,16 +180,23 @@ impl OpenElements {
         }
     }
 
-    /// Closes the element that has `above` others on it. Formatting ends alone where it holds blocks, which go on.
+    /// Closes the element that has `above` others on it. Formatting that holds blocks ends alone: they go on, and only
+    /// what stands in the innermost of them is closed (HTML, "adoption agency algorithm").
     fn close(&mut self, above: usize, kind: End) {
         let mut inner = self.stack.iter().rev().take(above);
-        let holds_block = inner.any(|open| open.space == Space::Html && is_block(&open.name));
-        if kind == End::Formatting && holds_block {
-            let at = self.stack.len() - 1 - above;
-            self.stack.remove(at);
-        } else {
-            self.pop_until(above);
+        let block = inner.position(|open| {
+            open.space == Space::Island || (open.space == Space::Html && is_block(&open.name))
+        });
+        match block.filter(|_| kind == End::Formatting) {
+            Some(0) => {}
+            Some(inside) => self.pop_until(inside - 1),
+            None => {
+                self.pop_until(above);
+                return;
+            }
         }
+        let inside = block.unwrap_or(0);
+        self.stack.remove(self.stack.len() - 1 - (above - inside));
     }
 
     /// Closes a `noscript` that stands innermost, as the beginning of the body does.
