@@ -13,6 +13,7 @@ mod main_content;
 mod markdown;
 mod scan;
 mod select;
+mod srcset;
 mod tree;
 
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use proto::CrawlUrl;
 use serde_json::{Map, Value, json};
 
 use super::tree::{absolute, attribute, name, raw_text, text_within};
-use super::{Page, collapsed};
+use super::{Page, collapsed, srcset};
 
 /// Most images, headings, links and the like that are listed.
 const MAX_LISTED: usize = 1000;
@@ -39,6 +39,8 @@ pub(super) fn of_tree(page: &Page, document: &Document, base: &CrawlUrl) -> Stri
     facts.insert("open_graph".into(), Value::Object(found.open_graph));
     facts.insert("twitter".into(), Value::Object(found.twitter));
     facts.insert("json_ld".into(), Value::Array(found.json_ld));
+    facts.insert("next".into(), json!(found.next));
+    facts.insert("prev".into(), json!(found.prev));
     facts.insert("hreflang".into(), Value::Array(found.hreflang));
     facts.insert("feeds".into(), Value::Array(found.feeds));
     facts.insert("headings".into(), Value::Array(found.headings));
@@ -69,6 +71,8 @@ struct Found {
     open_graph: Map<String, Value>,
     twitter: Map<String, Value>,
     json_ld: Vec<Value>,
+    next: Option<String>,
+    prev: Option<String>,
     hreflang: Vec<Value>,
     feeds: Vec<Value>,
     headings: Vec<Value>,
@@ -88,18 +92,33 @@ impl Found {
                 let text = collapsed(&text_within(node, MAX_LABEL));
                 push(&mut self.headings, json!({"level": level, "text": text}));
             }
-            "img" => {
-                let url = attribute(node, "src").and_then(|src| absolute(&src, base));
-                if let Some(url) = url {
-                    let alt = attribute(node, "alt");
-                    push(&mut self.images, json!({"url": url, "alt": alt}));
-                }
-            }
+            "img" => self.image(node, base),
+            "source" => self.sources(node, base),
             "a" => self.anchor(node, base),
             "time" if self.published.is_none() && node.has_attr("pubdate") => {
                 self.published = attribute(node, "datetime");
             }
             _ => {}
+        }
+    }
+
+    /// An image, with the sizes that `srcset` offers of it.
+    fn image(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
+        let others = set_of(node, base);
+        let url = attribute(node, "src").and_then(|src| absolute(&src, base));
+        if let Some(url) = url.or_else(|| others.first().cloned()) {
+            let alt = attribute(node, "alt");
+            let image = json!({"url": url, "alt": alt, "srcset": others});
+            push(&mut self.images, image);
+        }
+    }
+
+    /// The sizes and formats that a `picture` offers beside its image.
+    fn sources(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
+        let others = set_of(node, base);
+        if let Some(url) = others.first() {
+            let image = json!({"url": url, "alt": Value::Null, "srcset": others});
+            push(&mut self.images, image);
         }
     }
 
@@ -158,11 +177,19 @@ impl Found {
         let rel = attribute(node, "rel")
             .unwrap_or_default()
             .to_ascii_lowercase();
-        let is_alternate = rel.split_ascii_whitespace().any(|word| word == "alternate");
-        let url = attribute(node, "href").and_then(|href| absolute(&href, base));
-        let Some(url) = url.filter(|_| is_alternate) else {
+        let is = |wanted: &str| rel.split_ascii_whitespace().any(|word| word == wanted);
+        let Some(url) = attribute(node, "href").and_then(|href| absolute(&href, base)) else {
             return;
         };
+        if is("next") {
+            self.next.get_or_insert_with(|| url.clone());
+        }
+        if is("prev") || is("previous") {
+            self.prev.get_or_insert_with(|| url.clone());
+        }
+        if !is("alternate") {
+            return;
+        }
         if let Some(language) = attribute(node, "hreflang") {
             push(
                 &mut self.hreflang,
@@ -193,6 +220,15 @@ impl Found {
             push(&mut self.json_ld, value.unwrap_or(Value::String(text)));
         }
     }
+}
+
+/// The addresses of an element's `srcset`.
+fn set_of(node: &NodeRef<'_>, base: &CrawlUrl) -> Vec<String> {
+    let set = attribute(node, "srcset").unwrap_or_default();
+    let candidates = srcset::candidates(&set).into_iter();
+    candidates
+        .filter_map(|address| absolute(address, base))
+        .collect()
 }
 
 fn push(list: &mut Vec<Value>, value: Value) {

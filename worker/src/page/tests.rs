@@ -106,6 +106,26 @@ fn navigation_is_known_by_the_words_of_its_class_however_they_are_joined() {
     );
 }
 
+#[test]
+fn facts_name_pagination_languages_feeds_and_every_size_of_an_image() {
+    let page = read_all(
+        b"<link rel=next href=/2><link rel=prev href=/0><link rel=alternate hreflang=de href=/de>\
+          <link rel=alternate type=application/rss+xml title=News href=/feed>\
+          <picture><source srcset='/w.webp 2x'><img src=/i.png srcset='/i2.png 2x, /i3.png 3x' alt=I></picture>\
+          <a href=/x rel='ugc sponsored'>x</a>",
+        false,
+    );
+    let facts: serde_json::Value = serde_json::from_str(&page.facts.unwrap()).unwrap();
+    let at = |path: &str| format!("https://site.test{path}");
+    assert_eq!(facts["next"], at("/2"));
+    assert_eq!(facts["prev"], at("/0"));
+    assert_eq!(facts["hreflang"][0]["url"], at("/de"));
+    assert_eq!(facts["feeds"][0]["url"], at("/feed"));
+    assert_eq!(facts["images"][0]["url"], at("/w.webp"));
+    assert_eq!(facts["images"][1]["srcset"][1], at("/i3.png"));
+    assert_eq!(facts["links"][0]["rel"], "ugc sponsored");
+}
+
 fn markdown(body: &str) -> String {
     read_all(body.as_bytes(), false).markdown.unwrap()
 }

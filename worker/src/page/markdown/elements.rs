@@ -4,6 +4,7 @@ use dom_query::NodeRef;
 
 use super::inline::Inline;
 use super::{Writer, code, escape};
+use crate::page::srcset;
 use crate::page::tree::{self, absolute, attribute, is_unseen, name, raw_text};
 
 /// Elements that write a mark, whatever is inside them.
@@ -151,8 +152,8 @@ impl Writer<'_> {
     }
 
     fn first_of_set(&self, set: &str) -> Option<String> {
-        let first = set.split_ascii_whitespace().next()?;
-        absolute(first.trim_end_matches(','), self.base)
+        let mut candidates = srcset::candidates(set).into_iter();
+        candidates.find_map(|address| absolute(address, self.base))
     }
 }
 
