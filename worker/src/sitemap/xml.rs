@@ -1,6 +1,7 @@
 //! The XML kinds: one pass over events, no tree, forgiving about names and nesting.
 
 mod extension;
+mod tag;
 
 use std::io::BufRead;
 
@@ -13,6 +14,7 @@ use super::{
     too_many,
 };
 use extension::{Extension, Extra, Prefixes};
+use tag::{attribute, split_name};
 
 const FREQUENCIES: [&str; 7] = [
     "always", "hourly", "daily", "weekly", "monthly", "yearly", "never",
@@ -403,24 +405,4 @@ fn feed_date(text: &str) -> Option<String> {
         return Some(text.to_owned());
     }
     dates::rfc822_to_rfc3339(text)
-}
-
-/// Prefix and local name in lower case.
-fn split_name(name: &str) -> (String, String) {
-    let (prefix, local) = name.split_once(':').unwrap_or(("", name));
-    (prefix.to_ascii_lowercase(), local.to_ascii_lowercase())
-}
-
-/// An attribute's value by its local name; the first of that name counts.
-fn attribute(tag: &BytesStart<'_>, local: &str) -> Option<String> {
-    let mut attributes = tag.html_attributes();
-    let attributes = attributes.with_checks(false);
-    attributes.flatten().find_map(|attribute| {
-        let (_, name) = split_name(attribute.key.as_ref());
-        (name == local).then(|| unescaped(&attribute.value))
-    })
-}
-
-fn unescaped(text: &str) -> String {
-    quick_xml::escape::unescape(text).map_or_else(|_| text.to_owned(), |text| text.into_owned())
 }

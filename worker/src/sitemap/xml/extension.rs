@@ -3,9 +3,8 @@
 use proto::CrawlUrl;
 use quick_xml::events::BytesStart;
 
-use super::{resolved, split_name};
-use crate::sitemap::dates;
-use crate::sitemap::{Extras, News};
+use super::tag::split_name;
+use crate::sitemap::{Extras, News, dates, resolved};
 
 /// Most images, and most videos, that are kept of one page (the image extension allows this many).
 const MAX_EXTRAS: usize = 1000;
