@@ -242,9 +242,10 @@ fn magic(body: &[u8]) -> Option<&'static str> {
         .map(|(_, essence)| *essence)
 }
 
-/// Whether there is an octet that no text has (MIME Sniffing, 7.2), and no UTF-16 mark that explains it.
+/// Whether there is an octet that no text has (MIME Sniffing, 7.2), and no byte order mark that says it is text.
 pub(crate) fn looks_binary(body: &[u8]) -> bool {
-    let is_marked = body.starts_with(b"\xff\xfe") || body.starts_with(b"\xfe\xff");
+    let marks: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"];
+    let is_marked = marks.iter().any(|mark| body.starts_with(mark));
     let head = &body[..body.len().min(SNIFFED)];
     !is_marked
         && head
@@ -266,6 +267,8 @@ mod tests {
             (Some("application/ld+json"), b"{}", Kind::Json),
             (Some("text/plain"), b"<html>", Kind::Text),
             (Some("text/plain"), b"\x89PNG\r\n\x1a\n\0", Kind::Image),
+            (Some("text/plain"), b"\xef\xbb\xbfa\0b", Kind::Text),
+            (Some("text/plain"), b"\xff\xfea\0", Kind::Text),
             (Some("text/html"), b"%PDF-1.7", Kind::Pdf),
             (Some("text/css, text/html"), b"x", Kind::Html),
             (Some("nonsense"), b" \n<!DOCTYPE html>", Kind::Html),
