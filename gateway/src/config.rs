@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::args::names::distance;
+use crate::limits::Rate;
 use crate::table::{self, GROUPS, TOOLS, ToolSpec};
 
 /// Which tools are listed; tools that are not listed stay callable.
@@ -110,6 +111,10 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Values that `Origin` may carry beside loopback.
     pub allowed_origins: Vec<String>,
+    /// How often one client address may ask; this machine's own may always.
+    pub rate_each: Rate,
+    /// How often all of them may ask.
+    pub rate_all: Rate,
     /// Whether a caller may switch robots.txt off.
     pub allow_ignore_robots: bool,
     /// The key id whose sessions this gateway sees; empty where no key is used.
@@ -127,6 +132,8 @@ impl Default for Config {
             bounds: Bounds::default(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            rate_each: Rate::of(100),
+            rate_all: Rate::of(2_000),
             allow_ignore_robots: false,
             owner: String::new(),
             version: proto::VERSION.to_owned(),

@@ -8,6 +8,7 @@ use metrics::{
 
 const CALLS: &str = "crawlforge_gateway_calls_total";
 const CALL_SECONDS: &str = "crawlforge_gateway_call_seconds";
+const LIMITED: &str = "crawlforge_gateway_limited_total";
 const OPEN_STREAMS: &str = "crawlforge_gateway_streams_open";
 
 /// Tells the exporter what each metric means.
@@ -17,12 +18,17 @@ pub fn describe_metrics() {
         "Tool calls by tool and result (ok, failed, invalid, cancelled, internal)"
     );
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "How long tool calls took");
+    describe_counter!(LIMITED, "Requests refused because too many came");
     describe_gauge!(OPEN_STREAMS, "Subscriptions that are open");
 }
 
 pub(crate) fn called(tool: &'static str, result: &'static str, took: Duration) {
     counter!(CALLS, "tool" => tool, "result" => result).increment(1);
     histogram!(CALL_SECONDS, "tool" => tool).record(took.as_secs_f64());
+}
+
+pub(crate) fn limited() {
+    counter!(LIMITED).increment(1);
 }
 
 /// Counts one open stream until it is dropped.

@@ -142,6 +142,7 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _answering = self.shared.calls.token();
         let begun = self.shared.clock.now();
         let (tool, answer) = self.answer(request, &context).await;
         let took = self.shared.clock.now().since(begun);

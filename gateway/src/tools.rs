@@ -75,7 +75,7 @@ impl Call<'_> {
         } else {
             asked
         };
-        let status = wait::wait(&self.shared.sessions, begun, span, self.context).await?;
+        let status = wait::wait(self.shared, begun, span, self.context).await?;
         if !is_task || wait::is_over(&status) {
             return Ok(Waited::Status(Box::new(status)));
         }

@@ -9,7 +9,7 @@ use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
 use tokio::time::{Instant, timeout_at};
 
-use crate::client::Sessions;
+use crate::Shared;
 
 /// Between two progress notices.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
@@ -29,9 +29,9 @@ pub(crate) fn is_over(status: &SessionStatus) -> bool {
     SessionState::try_from(status.state).is_ok_and(SessionState::is_terminal)
 }
 
-/// Waits until the session ends, is paused, the time is over, or the caller goes away.
+/// Waits until the session ends, is paused, the time is over, the gateway closes, or the caller goes away.
 pub(crate) async fn wait(
-    sessions: &Sessions,
+    shared: &Shared,
     first: SessionStatus,
     span: Duration,
     context: &RequestContext<RoleServer>,
@@ -39,6 +39,7 @@ pub(crate) async fn wait(
     if is_over(&first) || span.is_zero() {
         return Ok(first);
     }
+    let sessions = &shared.sessions;
     let deadline = Instant::now() + span;
     let mut status = first;
     let mut told = Told::default();
@@ -47,6 +48,7 @@ pub(crate) async fn wait(
         loop {
             let change = tokio::select! {
                 () = context.ct.cancelled() => return Ok(status),
+                () = shared.draining.cancelled() => return Ok(status),
                 change = timeout_at(deadline, changes.message()) => change,
             };
             match change {

@@ -129,6 +129,13 @@ pub(super) async fn fetch(
         () = call.context.ct.cancelled() => {
             return Err(Fault::Cancelled);
         }
+        () = call.shared.draining.cancelled() => {
+            let mut failure = Failure::of(Code::Internal, "this server is shutting down");
+            failure.code = "unavailable".into();
+            failure.next_step = "Try the same call again in a few seconds.".into();
+            failure.retry_after_millis = 5_000;
+            return Err(failure.into());
+        }
         ended = to_its_end(call, spec, url) => ended?,
     };
     captured(last)
@@ -164,7 +171,7 @@ async fn to_its_end(
     }
     // The answer came before the end: wait on, then look the page up.
     let left = deadline.saturating_duration_since(Instant::now());
-    let status = wait::wait(sessions, status, left, call.context).await?;
+    let status = wait::wait(call.shared, status, left, call.context).await?;
     let urls = [url.to_owned()];
     let found = sessions
         .lookup(&status.session_id, &urls, INLINE_BYTES, &[])

@@ -20,7 +20,7 @@ pub(super) async fn status(call: &Call<'_>) -> Result<Answer, Fault> {
     };
     let span = call.args.wait(Duration::ZERO);
     let status = call.shared.sessions.status(id, Duration::ZERO).await?;
-    let status = wait::wait(&call.shared.sessions, status, span, call.context).await?;
+    let status = wait::wait(call.shared, status, span, call.context).await?;
     Ok(told(&status))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use futures::StreamExt as _;
-use gateway::{Config, Gateway};
+use gateway::{Config, Gateway, Rate};
 use http::{Request, Response};
 use proto::Clock;
 use serde_json::{Value, json};
@@ -83,6 +83,98 @@ async fn http_refuses_a_foreign_origin_and_a_foreign_host() {
         let response = post(&router, &headers, &hello()).await;
         assert_eq!(response.status(), wanted, "{host} {origin}");
     }
+}
+
+#[tokio::test]
+async fn a_listed_web_page_may_ask_and_read_and_no_other() {
+    let router = router(&site());
+    for (origin, wanted) in [("http://localhost:3000", 204), ("https://evil.test", 403)] {
+        let request = Request::options("/mcp")
+            .header("host", "127.0.0.1:8080")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .body(Body::empty())
+            .unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), wanted, "{origin}");
+        let allowed = response.headers().get("access-control-allow-origin");
+        assert_eq!(
+            allowed.map(|origin| origin.to_str().unwrap()),
+            (wanted == 204).then_some(origin)
+        );
+    }
+    let headers = [
+        ("host", "127.0.0.1:8080"),
+        ("origin", "http://localhost:3000"),
+    ];
+    let response = post(&router, &headers, &hello()).await;
+    let headers = response.headers();
+    assert_eq!(
+        headers["access-control-allow-origin"],
+        "http://localhost:3000"
+    );
+    let exposed = headers["access-control-expose-headers"].to_str().unwrap();
+    assert!(exposed.contains("mcp-session-id"), "{exposed}");
+    let without = post(&router, &[("host", "127.0.0.1:8080")], &hello()).await;
+    let allowed = without.headers().get("access-control-allow-origin");
+    assert!(allowed.is_none(), "no web page asked");
+}
+
+#[tokio::test]
+async fn headers_and_bodies_have_a_bound() {
+    let router = router(&site());
+    let host = ("host", "127.0.0.1:8080");
+    let long = "a".repeat(40 * 1024);
+    let response = post(&router, &[host, ("x-long", &long)], &hello()).await;
+    assert_eq!(response.status(), 431);
+    let mut large = hello();
+    large["params"]["clientInfo"]["name"] = json!("a".repeat(5 * 1024 * 1024));
+    let response = post(&router, &[host], &large).await;
+    assert_eq!(response.status(), 413);
+}
+
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_back() {
+    let config = Config {
+        rate_all: Rate {
+            per_second: 1,
+            burst: 2,
+        },
+        ..Config::default()
+    };
+    let router = Gateway::new(config, site().channel(), Clock::start()).router();
+    let host = ("host", "127.0.0.1:8080");
+    for _ in 0..2 {
+        assert_eq!(post(&router, &[host], &hello()).await.status(), 200);
+    }
+    let response = post(&router, &[host], &hello()).await;
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()["retry-after"], "1");
+    let told = message(&mut response.into_body().into_data_stream()).await;
+    assert_eq!(told["error"]["data"]["retry_after"], 1, "{told}");
+}
+
+#[tokio::test]
+async fn a_closing_gateway_answers_those_who_wait() {
+    let fake = Fake {
+        never_ends: true,
+        ..site()
+    };
+    let gateway = Gateway::new(Config::default(), fake.channel(), Clock::start());
+    let call = modern(1, "crawl", &json!({ "url": "https://a.test/" }));
+    let answer = post(&gateway.router(), &modern_headers("crawl"), &call).await;
+    let mut body = answer.into_body().into_data_stream();
+    assert_eq!(message(&mut body).await["method"], "notifications/progress");
+    let closing = tokio::spawn(async move { gateway.close().await });
+    let mut told = message(&mut body).await;
+    while told.get("method").is_some() {
+        told = message(&mut body).await;
+    }
+    let answer = &told["result"]["structuredContent"];
+    assert_eq!(answer["state"], "running", "{told}");
+    assert!(answer["next_step"].is_string(), "{told}");
+    timeout(IN_TIME, closing).await.expect("it closes").unwrap();
+    assert!(fake.cancelled.lock().is_empty(), "the crawl goes on");
 }
 
 #[tokio::test]
