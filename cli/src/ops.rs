@@ -61,6 +61,7 @@ pub(crate) async fn serve(
     router: Router,
     stop: CancellationToken,
 ) -> Result<(), String> {
+    let router = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, router)
         .with_graceful_shutdown(stop.cancelled_owned())
         .await

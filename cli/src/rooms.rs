@@ -83,6 +83,8 @@ pub(crate) fn gateway(settings: &Settings) -> Result<gateway::Config, String> {
             max_tokens: max_tokens.max(defaults.bounds.max_tokens),
             ..defaults.bounds
         },
+        rate_each: gateway::Rate::of(settings.rate_limit.unwrap_or(0)),
+        rate_all: gateway::Rate::of(settings.rate_limit_all.unwrap_or(0)),
         allowed_hosts: settings.allow_host,
         allowed_origins: settings.allow_origin,
         allow_ignore_robots: settings.allow_ignore_robots.unwrap_or(false),

@@ -234,6 +234,27 @@ pub(crate) struct Settings {
     )]
     #[serde(default)]
     pub(crate) allow_origin: Vec<String>,
+    /// Requests a second that one client address may send, 0 for no bound [default: 100]
+    #[arg(
+        long,
+        global = true,
+        value_name = "N",
+        env = "CRAWLFORGE_RATE_LIMIT",
+        hide_short_help = true
+    )]
+    pub(crate) rate_limit: Option<u32>,
+    /// Requests a second that all clients together may send, 0 for no bound [default: 2000]
+    #[arg(
+        long,
+        global = true,
+        value_name = "N",
+        env = "CRAWLFORGE_RATE_LIMIT_ALL",
+        hide_short_help = true
+    )]
+    pub(crate) rate_limit_all: Option<u32>,
+    /// Serve MCP on an address that others reach; whoever does may crawl from this machine
+    #[arg(long, global = true, env = "CRAWLFORGE_OPEN", hide_short_help = true, num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) open: Option<bool>,
     /// Form of the log on stderr
     #[arg(
         long,
@@ -356,6 +377,9 @@ impl Settings {
             max_tokens: self.max_tokens.or(file.max_tokens),
             allow_host: list(self.allow_host, file.allow_host),
             allow_origin: list(self.allow_origin, file.allow_origin),
+            rate_limit: self.rate_limit.or(file.rate_limit),
+            rate_limit_all: self.rate_limit_all.or(file.rate_limit_all),
+            open: self.open.or(file.open),
             log_format: self.log_format.or(file.log_format),
             log: self.log.or(file.log),
         }

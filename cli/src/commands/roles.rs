@@ -70,6 +70,11 @@ pub(super) async fn serve(settings: &Settings, role: &'static str) -> Result<Exi
     let clock = Clock::start();
     let stop = stop_signal()?;
     let address = settings.listen.unwrap_or(loopback(HTTP_PORT));
+    if !address.ip().is_loopback() && !settings.open.unwrap_or(false) {
+        return Err(Failure::Usage(format!(
+            "--listen {address} lets others crawl from this machine without a key; listen on 127.0.0.1, or say --open"
+        )));
+    }
     let listener = ops::bind(address, "--listen")
         .await
         .map_err(Failure::Failed)?;
@@ -92,7 +97,14 @@ pub(super) async fn serve(settings: &Settings, role: &'static str) -> Result<Exi
         }
     }
     tracing::info!(address = %bound, role, "serving MCP at /mcp");
+    // Connections end when the calls on them are answered, so closing goes along with serving.
+    let (told, closing) = (stop.clone(), gateway.clone());
+    let closing = tokio::spawn(async move {
+        told.cancelled().await;
+        closing.close().await;
+    });
     let served = serve_until(listener, router, &stop).await;
+    closing.abort();
     gateway.close().await;
     door.close().await;
     served?;

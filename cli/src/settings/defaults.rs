@@ -95,6 +95,9 @@ impl Settings {
             extract_threads: Some(u32::try_from(cores).unwrap_or(1)),
             allow_ignore_robots: Some(false),
             max_tokens: Some(20_000),
+            rate_limit: Some(100),
+            rate_limit_all: Some(2_000),
+            open: Some(false),
             ..Self::default()
         }
     }
