@@ -75,6 +75,19 @@ async def talk(session: ClientSession) -> dict:
     urls = list(urls_in(json.loads(text)))
     assert len(urls) == len(set(urls)) == int(pages), f"the sitemap holds every page once: {urls}"
 
+    assert steps, "progress was told"
+    assert steps == sorted(set(steps)), f"it rises: {steps}"
+
+    begun = await session.call_tool("crawl", {"url": site, "max_pages": 100, "wait": False})
+    control = {"action": "cancel", "session_id": begun.meta["session_id"]}
+    stopped = await session.call_tool("crawl_control", control)
+    assert stopped.structuredContent["state"] == "cancelled", stopped
+
+    prompts = [prompt.name for prompt in (await session.list_prompts()).prompts]
+    assert "site-audit" in prompts, prompts
+    prompt = await session.get_prompt("site-audit", {"url": site})
+    assert site in prompt.messages[0].content.text, prompt
+
     try:
         await session.call_tool("scrape", {"url": site, "nonsense": 1})
     except McpError as error:

@@ -1,4 +1,5 @@
-//! The official MCP clients against the real program: TypeScript, Python and the Inspector, over stdio and HTTP.
+//! Real MCP clients against the real program, over stdio and HTTP: the official ones of TypeScript and Python, the
+//! Inspector, fastmcp, and LangChain's adapters. Each scrapes, crawls with progress, cancels, reads a resource, gets a prompt.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,6 +12,8 @@ use tests::process::{Process, crawlforge};
 use tests::site::Graph;
 
 const PAGES: usize = 8;
+/// Between two requests to the site: a crawl takes long enough to tell progress and to be cancelled.
+const INTERVAL: &str = "100ms";
 
 fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
@@ -38,8 +41,20 @@ fn typescript() -> Result<Command> {
 }
 
 fn python() -> Result<Command> {
-    let mut command = Command::new(installed(".venv/bin/python")?);
-    command.arg(clients().join("client.py"));
+    with_python(".venv/bin/python", "client.py")
+}
+
+fn langchain() -> Result<Command> {
+    with_python(".venv/bin/python", "langchain_client.py")
+}
+
+fn fastmcp() -> Result<Command> {
+    with_python(".venv-fastmcp/bin/python", "fastmcp_client.py")
+}
+
+fn with_python(python: &str, script: &str) -> Result<Command> {
+    let mut command = Command::new(installed(python)?);
+    command.arg(clients().join(script));
     Ok(command)
 }
 
@@ -77,7 +92,7 @@ fn over_stdio(mut client: Command) -> Result<()> {
         .arg("mcp")
         .arg("--data-dir")
         .arg(folder.path().join("data"));
-    client.args(web_flags("0"));
+    client.args(web_flags(INTERVAL));
     assert_good(&client.output()?)
 }
 
@@ -87,7 +102,7 @@ fn over_http(mut client: Command) -> Result<()> {
     let mut args = ["serve", "--listen", "127.0.0.1:0"]
         .map(str::to_owned)
         .to_vec();
-    args.extend(web_flags("0"));
+    args.extend(web_flags(INTERVAL));
     let mut server = Process::start("serve", &folder.path().join("data"), &args)?;
     let address = server.wait_ready("http")?;
     client
@@ -120,6 +135,26 @@ fn the_python_client_works_over_http() -> Result<()> {
 }
 
 #[test]
+fn the_fastmcp_client_works_over_stdio() -> Result<()> {
+    over_stdio(fastmcp()?)
+}
+
+#[test]
+fn the_fastmcp_client_works_over_http() -> Result<()> {
+    over_http(fastmcp()?)
+}
+
+#[test]
+fn the_adapters_of_langchain_work_over_stdio() -> Result<()> {
+    over_stdio(langchain()?)
+}
+
+#[test]
+fn the_adapters_of_langchain_work_over_http() -> Result<()> {
+    over_http(langchain()?)
+}
+
+#[test]
 fn the_inspector_finds_the_tool_list_clean() -> Result<()> {
     let inspector =
         installed("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js")?;
@@ -132,6 +167,7 @@ fn the_inspector_finds_the_tool_list_clean() -> Result<()> {
         .arg(inspector)
         .arg("--cli")
         .args(["-e", &data])
+        .args(["-e", "CRAWLFORGE_TOOLS=all"])
         .arg(crawlforge())
         .args(["mcp", "--method", "tools/list", "--strict"])
         .env("HOME", folder.path())
@@ -140,6 +176,6 @@ fn the_inspector_finds_the_tool_list_clean() -> Result<()> {
     assert_good(&output)?;
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let tools = listed["tools"].as_array().map_or(0, Vec::len);
-    ensure!(tools >= 8, "{tools} tools");
+    ensure!(tools >= 18, "{tools} tools");
     Ok(())
 }

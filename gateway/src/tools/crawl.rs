@@ -57,6 +57,9 @@ fn started(status: &proto::v1::SessionStatus) -> Answer {
     let next = format!("crawl_status with session_id {id} and wait, then crawl_results");
     let mut structured = pages::status(status);
     structured["next_step"] = json!(next);
+    // A crawl's `pages` are always a list; how many there are is `delivered`.
+    structured["delivered"] = json!(status.pages);
+    structured["pages"] = json!([]);
     let text = format!("Started {id}. Next: {next}.\n{structured}");
     Answer::new(text, structured)
         .of_session(id)

@@ -15,15 +15,17 @@ mod prompts;
 mod reading;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fake::Fake;
-use gateway::{Config, Gateway};
+use gateway::{Config, Gateway, ToolSelection};
 use proto::Clock;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +34,43 @@ const SITE: [(&str, &str); 3] = [
     ("https://a.test/2", "# Two\n\nSecond."),
     ("https://a.test/3", "# Three\n\nThird."),
 ];
+
+/// The output schemas of all tools, by name.
+static SCHEMAS: OnceCell<BTreeMap<String, Value>> = OnceCell::const_new();
+
+async fn output_schemas() -> BTreeMap<String, Value> {
+    let config = Config {
+        tools: ToolSelection::All,
+        ..Config::default()
+    };
+    let mut client = Client::raw(&site(), config);
+    client.greet().await;
+    let reply = client.ask("tools/list", json!({})).await;
+    let tools = reply["result"]["tools"].as_array().unwrap().iter();
+    tools
+        .map(|tool| {
+            let name = tool["name"].as_str().unwrap().to_owned();
+            (name, tool["outputSchema"].clone())
+        })
+        .collect()
+}
+
+fn assert_typed(schema: Option<&Value>, told: &Value) {
+    let properties = schema.and_then(|schema| schema["properties"].as_object());
+    for (name, property) in properties.into_iter().flatten() {
+        let Some(value) = told.get(name) else {
+            continue;
+        };
+        let is_typed = match property["type"].as_str() {
+            Some("string") => value.is_string(),
+            Some("integer") => value.is_u64(),
+            Some("array") => value.is_array(),
+            Some("object") => value.is_object(),
+            other => panic!("{name} has the type {other:?}"),
+        };
+        assert!(is_typed, "`{name}` is not as promised: {told}");
+    }
+}
 
 struct Client {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -61,6 +100,12 @@ impl Client {
 
     async fn open(fake: &Fake) -> Self {
         let mut client = Self::raw(fake, Config::default());
+        client.greet().await;
+        client
+    }
+
+    async fn greet(&mut self) {
+        let client = self;
         let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "test", "version": "1" } });
         let opened = client.ask("initialize", hello).await;
@@ -71,7 +116,6 @@ impl Client {
         client
             .send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
             .await;
-        client
     }
 
     async fn send(&mut self, message: &Value) {
@@ -109,12 +153,16 @@ impl Client {
         self.reply(id).await
     }
 
+    /// Calls a tool; what it tells has the types that its output schema promises.
     async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        )
-        .await
+        let given = json!({ "name": tool, "arguments": arguments });
+        let reply = self.ask("tools/call", given).await;
+        let result = &reply["result"];
+        if result["structuredContent"].is_object() && result["isError"] != true {
+            let schemas = SCHEMAS.get_or_init(output_schemas).await;
+            assert_typed(schemas.get(tool), &result["structuredContent"]);
+        }
+        reply
     }
 }
 
