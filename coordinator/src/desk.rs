@@ -188,7 +188,10 @@ impl Desk {
     fn announce(&self, job: &mut Job, now: Timestamp) {
         job.told = now;
         let id = &job.shared.id;
-        for shard in job.shared.participants() {
+        // A shard that is just taking its seeds has posted nothing yet.
+        let mut shards: BTreeSet<u16> = job.shared.participants().into_iter().collect();
+        shards.extend(job.seeding.keys());
+        for shard in shards {
             let message = match job.shared.phase() {
                 Phase::Settling(_) => ShardMsg::Settle(id.clone()),
                 Phase::Running | Phase::Paused | Phase::Stopping(_) => {

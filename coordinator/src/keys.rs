@@ -92,6 +92,13 @@ pub(crate) fn queue_band(key: &[u8]) -> u8 {
     at.and_then(|at| key.get(at)).copied().unwrap_or(u8::MAX)
 }
 
+/// `"numbers", shard`: the end of the numbers that the shard may have given.
+pub(crate) fn numbers(shard: u16) -> Vec<u8> {
+    let mut key = b"numbers".to_vec();
+    key.extend_from_slice(&shard.to_be_bytes());
+    key
+}
+
 /// `shard, number`: a lease.
 pub(crate) fn lease(shard: u16, lease: u64) -> Vec<u8> {
     let mut key = of_shard(shard);

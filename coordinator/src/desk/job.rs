@@ -38,16 +38,17 @@ fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase>
     if is_busy {
         return None;
     }
-    if sum.of(UrlState::Queued) + sum.of(UrlState::Waiting) == 0 {
-        return Some(Phase::Settling(SessionState::Completed));
-    }
+    let is_waiting = sum.of(UrlState::Queued) + sum.of(UrlState::Waiting) > 0;
+    // An earlier run of the process may have settled some at a limit before it fell.
+    let was_limited = sum.of(UrlState::OverBudget) > 0;
     let permits = shared.permits();
-    if permits.is_page_limit() {
+    if (is_waiting || was_limited) && permits.is_page_limit() {
         return Some(Phase::Settling(SessionState::PageLimit));
     }
-    permits
-        .is_byte_limit(crate::shard::reserve(shared))
-        .then_some(Phase::Settling(SessionState::ByteLimit))
+    if (is_waiting || was_limited) && permits.is_byte_limit(crate::shard::reserve(shared)) {
+        return Some(Phase::Settling(SessionState::ByteLimit));
+    }
+    (!is_waiting).then_some(Phase::Settling(SessionState::Completed))
 }
 
 /// A session as the desk holds it.

@@ -4,6 +4,8 @@ use proto::v1::{self, UrlState};
 use proto::{CrawlUrl, SessionId, Timestamp};
 
 use super::core::{ShardCore, TicketHere};
+use super::lease::reserve;
+use crate::gate::Phase;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, LinksRow, SnapshotRow, UrlRow, Via};
 use crate::store::{StoreError, Table};
@@ -55,17 +57,23 @@ impl ShardCore {
             return Ok(());
         };
         let mut page = captured.page.take().unwrap_or_default();
+        let reserve = reserve(&here.shared);
         let freed = {
             let mut permits = here.shared.permits();
-            if has_permit || permits.take(shard, 0) {
+            if has_permit || permits.take(shard, reserve) {
                 Some(permits.spend(shard, page.size))
             } else {
                 None
             }
         };
         let Some(freed) = freed else {
+            // Another page holds the last permit and may still give it back: this one is fetched again then.
             row.fetched = None;
-            self.set_state(id, &mut row, UrlState::OverBudget);
+            if let Phase::Settling(how) = here.shared.phase() {
+                self.settle_row(id, &mut row, how);
+            } else {
+                self.place(id, fingerprint, &mut row)?;
+            }
             self.write_url(id, fingerprint, &row);
             return Ok(());
         };

@@ -18,6 +18,8 @@ use crate::store::{Store, StoreError, Table};
 
 /// Where URLs beyond the depth wait for a shorter path.
 pub(super) const DEEP: &str = "~deep";
+/// Numbers that a run may give before it has to write.
+const NUMBERS: u64 = 64 * 1024;
 /// One number per value of `UrlState`.
 const STATES: usize = 14;
 
@@ -151,7 +153,9 @@ pub(crate) struct ShardCore {
     pub(super) claiming: BTreeSet<(SessionId, Fingerprint)>,
     pub(super) effects: Vec<Effect>,
     pub(super) dirty: BTreeSet<SessionId>,
+    /// The last number that was given, and the last that this run may give before it writes a later one.
     number: u64,
+    ceiling: u64,
 }
 
 impl ShardCore {
@@ -181,14 +185,34 @@ impl ShardCore {
             claiming: BTreeSet::new(),
             effects: Vec::new(),
             dirty: BTreeSet::new(),
-            // Numbers of an earlier run are smaller: no run gives 64 a millisecond.
             number: boot.as_millis().saturating_mul(64),
+            ceiling: 0,
         }
     }
 
+    /// Goes on behind every number of an earlier run.
+    pub(super) fn restore_numbers(&mut self) -> Result<(), StoreError> {
+        let stored = self
+            .slice
+            .get_bytes(Table::Settings, &keys::numbers(self.shard))?;
+        if let Some(ceiling) = stored.and_then(|bytes| keys::last_number(&bytes)) {
+            self.number = ceiling;
+        }
+        Ok(())
+    }
+
     /// A number that no earlier lease, ticket or mail of this shard has; its low bits name the shard.
+    ///
+    /// A later end of the numbers is in the batch that uses the first beyond the old one, so a batch that is lost
+    /// takes only numbers with it that nobody has seen.
     pub(super) fn number(&mut self) -> u64 {
         self.number += 1;
+        if self.number > self.ceiling {
+            self.ceiling = self.number + NUMBERS;
+            let ceiling = self.ceiling.to_be_bytes().to_vec();
+            let key = keys::numbers(self.shard);
+            self.slice.put_bytes(Table::Settings, key, ceiling);
+        }
         (self.number << 16) | u64::from(self.shard)
     }
 

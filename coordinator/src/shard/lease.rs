@@ -12,7 +12,7 @@ use proto::{DomainKey, HostKey, SessionId, Timestamp};
 use super::core::{Effect, LeaseHere, ShardCore, TicketHere};
 use super::host::OLD_COPY_FOR;
 use super::pick::Pick;
-use crate::gate::SessionShared;
+use crate::gate::{Phase, SessionShared};
 use crate::keys::{self};
 use crate::records::{LeaseRow, TicketRow};
 use crate::store::{StoreError, Table};
@@ -403,7 +403,34 @@ impl ShardCore {
             };
             self.send(worker.to_owned(), order::Order::Renew(order), None);
         }
+        let is_holder = lease.row.worker == worker;
+        let sessions = lease.sessions.clone();
         self.leases.insert(lease_id, lease);
+        if is_holder {
+            self.ask_back(now, lease_id, worker, &sessions);
+        }
+    }
+
+    /// Asks for tickets of sessions that give no leases now; the order may have been lost with a link or a shard.
+    fn ask_back(
+        &mut self,
+        now: Timestamp,
+        lease_id: u64,
+        worker: &str,
+        sessions: &BTreeSet<SessionId>,
+    ) {
+        for id in sessions {
+            let is_halted = self.sessions.get(id).is_some_and(|here| {
+                here.shared.phase() != Phase::Running || here.shared.is_past_deadline(now)
+            });
+            if is_halted {
+                let order = v1::Revoke {
+                    lease_id,
+                    session_id: id.to_string(),
+                };
+                self.send(worker.to_owned(), order::Order::Revoke(order), None);
+            }
+        }
     }
 
     pub(super) fn poke(&mut self, shards: BTreeSet<u16>) {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use proto::v1::{self, UrlState};
 use proto::{CrawlUrl, HostKey, SessionId, Timestamp};
 
-use super::core::{Decision, Effect, ShardCore, state_of};
+use super::core::{Decision, Effect, SessionHere, ShardCore, state_of};
+use super::lease::reserve;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, Claim, ClaimRow, Mail, Via};
 use crate::slice::decode;
@@ -116,7 +117,11 @@ impl ShardCore {
             return Ok(());
         }
         let here = self.sessions.get(&id);
-        if here.is_some_and(|here| here.shared.permits().take(self.shard, 0)) {
+        let take = |here: &SessionHere| {
+            let reserve = reserve(&here.shared);
+            here.shared.permits().take(self.shard, reserve)
+        };
+        if here.is_some_and(take) {
             self.claiming.insert((id, fingerprint));
         }
         Ok(())

@@ -7,6 +7,7 @@ use proto::{Code, CrawlUrl, HostKey, SessionId, Timestamp};
 
 use super::admit::fingerprint_of;
 use super::core::{ShardCore, TicketHere, state_of};
+use super::lease::reserve;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, UrlRow, Via};
 use crate::store::{StoreError, Table};
@@ -103,7 +104,8 @@ impl ShardCore {
         let Some(here) = self.sessions.get(&id) else {
             return Ok(());
         };
-        let has_permit = !is_sitemap && here.shared.permits().take(self.shard, 0);
+        let reserve = reserve(&here.shared);
+        let has_permit = !is_sitemap && here.shared.permits().take(self.shard, reserve);
         if !has_permit && matches!(given.result, Some(Report::Captured(_))) {
             return Ok(());
         }

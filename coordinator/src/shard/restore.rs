@@ -21,6 +21,7 @@ impl ShardCore {
     pub(crate) fn restore(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let running = self.directory.all();
         self.fleet.restart(self.shard);
+        self.restore_numbers()?;
         for shared in &running {
             let key = keys::of_session(self.shard, &shared.id);
             let counters: Option<CountersRow> = self.slice.get(Table::Counters, &key)?;
@@ -37,7 +38,9 @@ impl ShardCore {
         self.restore_queues()?;
         self.restore_mail(now)?;
         for shared in &running {
-            let waiting = shared.permits().end_restart(self.shard);
+            let mut waiting = shared.permits().end_restart(self.shard);
+            // The shard may have fallen before it told others of what it had freed.
+            waiting.extend(shared.participants());
             self.poke(waiting);
         }
         Ok(())

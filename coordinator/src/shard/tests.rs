@@ -72,6 +72,14 @@ impl Bench {
     }
 
     fn session(&mut self, kind: SessionKind, seeds: &[&str], max_depth: Option<u32>) -> SessionId {
+        let budget = v1::Budget {
+            max_depth,
+            ..v1::Budget::default()
+        };
+        self.session_of(kind, seeds, budget)
+    }
+
+    fn session_of(&mut self, kind: SessionKind, seeds: &[&str], budget: v1::Budget) -> SessionId {
         let seeds: Vec<CrawlUrl> = seeds.iter().map(|seed| url(seed)).collect();
         let scope = v1::Scope {
             reach: v1::scope::Reach::Any.into(),
@@ -80,10 +88,7 @@ impl Bench {
         let compiled = CompiledScope::compile(&scope, &seeds).unwrap();
         let mut spec = v1::SessionSpec {
             seeds: seeds.iter().map(ToString::to_string).collect(),
-            budget: Some(v1::Budget {
-                max_depth,
-                ..v1::Budget::default()
-            }),
+            budget: Some(budget),
             ..v1::SessionSpec::default()
         };
         spec.set_kind(kind);

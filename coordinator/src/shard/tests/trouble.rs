@@ -125,3 +125,158 @@ fn a_session_that_goes_on_is_not_over_before_every_shard_has_told_what_it_holds(
     let end = Phase::Settling(SessionState::Completed);
     assert_eq!(job.next(&job.shared.total(), at(3)), Step::Enter(end));
 }
+
+#[test]
+fn a_session_that_fell_while_it_was_settled_at_its_limit_ends_at_that_limit() {
+    let mut bench = Bench::new();
+    let id = bench.session(SessionKind::Crawl, &["http://a.test/"], None);
+    let spec = v1::SessionSpec {
+        budget: Some(v1::Budget {
+            max_pages: Some(1),
+            ..v1::Budget::default()
+        }),
+        ..v1::SessionSpec::default()
+    };
+    let scope = bench.directory.get(&id).unwrap().scope.clone();
+    let before = BTreeMap::from([(0, (1, 10))]);
+    let shared = SessionShared::new(id, spec, scope, Phase::Running, &before, at(0));
+    let (news, _) = watch::channel(Arc::default());
+    let job = Job::new(
+        Arc::new(shared),
+        v1::SessionStatus::default(),
+        news,
+        1,
+        at(0),
+    );
+    let mut settled = Tally {
+        counts: vec![0; 14],
+        ..Tally::default()
+    };
+    settled.counts[usize::try_from(i32::from(UrlState::Captured)).unwrap()] = 1;
+    settled.counts[usize::try_from(i32::from(UrlState::OverBudget)).unwrap()] = 5;
+    job.shared.post(0, settled);
+    let end = Phase::Settling(SessionState::PageLimit);
+    assert_eq!(job.next(&job.shared.total(), at(1)), Step::Enter(end));
+}
+
+#[test]
+fn numbers_go_on_behind_those_of_an_earlier_run_however_many_it_gave() {
+    let mut bench = Bench::new();
+    bench.session(
+        SessionKind::Crawl,
+        &["http://a.test/", "http://b.test/"],
+        None,
+    );
+    let first: Vec<u64> = bench
+        .turn(at(0))
+        .iter()
+        .map(|lease| lease.lease_id)
+        .collect();
+    // More than 64 a millisecond, as mail may take.
+    let last = (0..200_000).map(|_| bench.core.number()).max().unwrap();
+    bench.turn(at(1));
+    bench.restart(at(10));
+    let next = bench.core.number();
+    assert!(next > last && first.iter().all(|lease| next > *lease));
+}
+
+#[test]
+fn a_page_without_a_permit_is_fetched_again_when_there_is_one() {
+    let mut bench = Bench::new();
+    let seeds = ["http://a.test/", "http://b.test/"];
+    let id = bench.session_of(
+        SessionKind::Crawl,
+        &seeds,
+        v1::Budget {
+            max_pages: Some(1),
+            ..v1::Budget::default()
+        },
+    );
+    let lease = bench.one(at(0));
+    // Another shard took the permit that this ticket had given back before its shard fell.
+    let shared = bench.directory.get(&id).unwrap();
+    bench.restart(at(100));
+    let held = bench
+        .core
+        .leases
+        .values_mut()
+        .flat_map(|lease| lease.tickets.values_mut());
+    for ticket in held {
+        ticket.has_permit = false;
+    }
+    shared.permits().give_back(0);
+    assert!(shared.permits().take(7, 0));
+    bench.report(at(200), &lease, page(&lease, &[]), started(0));
+    bench.turn(at(200));
+    assert_eq!(bench.count(&id, UrlState::OverBudget), 0);
+    assert_eq!(bench.count(&id, UrlState::Queued), 2);
+    shared.permits().give_back(7);
+    bench.core.look_again();
+    assert_eq!(bench.turn(at(60_000)).len(), 1, "one permit, one lease");
+}
+
+#[test]
+fn a_late_page_that_does_not_fit_into_the_byte_budget_is_not_taken() {
+    let mut bench = Bench::new();
+    let seeds = ["http://a.test/", "http://b.test/"];
+    let id = bench.session_of(
+        SessionKind::Crawl,
+        &seeds,
+        v1::Budget {
+            max_bytes: 100,
+            ..v1::Budget::default()
+        },
+    );
+    let first = bench.one(at(0));
+    bench.turn(at(60_000));
+    // The lease is over; the other host's page has the room meanwhile.
+    bench.core.look_again();
+    let second = bench.one(at(60_001));
+    let big = |lease: &v1::Lease| {
+        let Report::Captured(mut captured) = page(lease, &[]) else {
+            panic!("a page");
+        };
+        captured.page.as_mut().unwrap().size = 90;
+        Report::Captured(captured)
+    };
+    bench.report(at(60_002), &second, big(&second), started(0));
+    bench.report(at(60_003), &first, big(&first), started(0));
+    bench.turn(at(60_003));
+    assert_eq!(
+        (bench.tallies[&id].bytes, bench.tallies[&id].pages),
+        (90, 1)
+    );
+}
+
+#[test]
+fn a_shard_that_comes_back_wakes_those_that_wait_for_what_it_may_have_freed() {
+    let mut bench = Bench::new();
+    let id = bench.session(SessionKind::Crawl, &["http://a.test/"], None);
+    bench.turn(at(0));
+    bench.directory.get(&id).unwrap().post(5, Tally::default());
+    bench.restart(at(100));
+    let effects = bench.core.finish();
+    let poked = effects.iter().any(|effect| match effect {
+        super::Effect::Poke { shards } => shards.contains(&5),
+        _ => false,
+    });
+    assert!(poked, "{effects:?}");
+}
+
+#[test]
+fn a_halted_session_s_tickets_are_asked_back_until_they_are() {
+    let mut bench = Bench::new();
+    let id = bench.session(SessionKind::Crawl, &["http://a.test/"], None);
+    let lease = bench.one(at(0));
+    // The shard was not at home when the session paused.
+    bench.directory.get(&id).unwrap().set_phase(Phase::Paused);
+    bench.core.heartbeat(at(1_000), "w", lease.lease_id);
+    let effects = bench.core.finish();
+    let is_asked = effects.iter().any(|effect| match effect {
+        super::Effect::Send { order, .. } => {
+            matches!(order.order, Some(v1::order::Order::Revoke(_)))
+        }
+        _ => false,
+    });
+    assert!(is_asked, "{effects:?}");
+}

@@ -1,6 +1,6 @@
 //! The desk of a simulation: real jobs and their real decisions, without an actor around them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proto::v1::{self, SessionKind, SessionState, UrlState};
@@ -233,7 +233,9 @@ impl World {
         let job = self.sessions.jobs.get_mut(id).unwrap();
         job.told = self.now;
         let phase = job.shared.phase();
-        for shard in job.shared.participants() {
+        let mut shards: BTreeSet<u16> = job.shared.participants().into_iter().collect();
+        shards.extend(job.seeding.keys());
+        for shard in shards {
             let message = match phase {
                 Phase::Settling(_) => ShardMsg::Settle(id.clone()),
                 Phase::Running | Phase::Paused | Phase::Stopping(_) => {
@@ -283,7 +285,7 @@ impl World {
             self.sessions.is_ticking = false;
             return;
         }
-        let wait = if self.now < self.setup.calm_from {
+        let wait = if self.now < self.setup.calm_from || self.setup.is_orderly {
             200
         } else {
             1_000
