@@ -4,6 +4,7 @@
 //! derived part is wanted, and given up for a page nested deeper than browsers go or that grows beyond all measure in it.
 //! Such a page gives links and flat text. Nothing here outlives the call but owned text.
 
+mod addresses;
 mod attributes;
 mod directives;
 mod facts;
@@ -24,12 +25,16 @@ use encoding_rs::{EncoderResult, Encoding, UTF_8};
 use proto::CrawlUrl;
 
 use crate::charset;
+use addresses::Addresses;
 use scan::Scan;
 
 pub use select::select;
 
 /// Most links that are taken from one page.
 pub const MAX_LINKS: usize = 10_000;
+
+/// Most bytes of addresses in them: relative ones may be far shorter than what they become.
+const MAX_LINK_BYTES: usize = 8 * 1024 * 1024;
 
 /// What is to be read.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +181,7 @@ pub fn read(input: Input<'_>) -> Page {
         page.links = resolved_links(&scan, &base, encoding);
     }
     match document {
-        Some(document) => derive(&mut page, &document, &base, want),
+        Some(document) => derive(&mut page, &document, &base, text.len(), want),
         None => derive_flat(&mut page, &text, want),
     }
     page
@@ -195,9 +200,10 @@ fn derive_flat(page: &mut Page, text: &str, want: Want) {
     page.text = want.text.then_some(flat);
 }
 
-fn derive(page: &mut Page, document: &Document, base: &CrawlUrl, want: Want) {
+fn derive(page: &mut Page, document: &Document, base: &CrawlUrl, length: usize, want: Want) {
+    let addresses = || Addresses::new(base, length);
     if want.facts {
-        page.facts = Some(facts::of_tree(page, document, base));
+        page.facts = Some(facts::of_tree(page, document, &addresses()));
     }
     if !(want.markdown || want.text || want.html) {
         return;
@@ -206,13 +212,13 @@ fn derive(page: &mut Page, document: &Document, base: &CrawlUrl, want: Want) {
         main_content::reduce(document);
     }
     if want.markdown {
-        page.markdown = Some(markdown::of_tree(document, base));
+        page.markdown = Some(markdown::of_tree(document, &addresses()));
     }
     if want.text {
         page.text = Some(tree::text(document));
     }
     if want.html {
-        page.html = Some(tree::cleaned_html(document, base));
+        page.html = Some(tree::cleaned_html(document, &addresses()));
     }
 }
 
@@ -230,6 +236,7 @@ fn canonical(scan: &Scan, base: &CrawlUrl, input: &Input<'_>) -> Option<CrawlUrl
 fn resolved_links(scan: &Scan, base: &CrawlUrl, encoding: &'static Encoding) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::with_capacity(scan.links.len());
     let mut known: HashMap<(u128, From), usize> = HashMap::with_capacity(scan.links.len());
+    let mut bytes = 0;
     // Queries are written in the page's encoding; UTF-16 counts as UTF-8 there (URL standard, 4.4).
     let encoding = encoding.output_encoding();
     for raw in &scan.links {
@@ -252,6 +259,10 @@ fn resolved_links(scan: &Scan, base: &CrawlUrl, encoding: &'static Encoding) -> 
                 }
             }
             std::collections::hash_map::Entry::Vacant(entry) => {
+                bytes += url.as_str().len();
+                if bytes > MAX_LINK_BYTES {
+                    break;
+                }
                 entry.insert(links.len());
                 links.push(Link {
                     url,

@@ -4,7 +4,8 @@ use dom_query::{Document, NodeRef};
 use proto::CrawlUrl;
 use serde_json::{Map, Value, json};
 
-use super::tree::{absolute, attribute, name, raw_text, text_within};
+use super::addresses::Addresses;
+use super::tree::{attribute, name, raw_text, text_within};
 use super::{Page, collapsed, srcset};
 
 /// Most images, headings, links and the like that are listed.
@@ -24,11 +25,11 @@ pub(super) fn of_page(page: &Page, text: &str) -> String {
 }
 
 /// The facts of a page.
-pub(super) fn of_tree(page: &Page, document: &Document, base: &CrawlUrl) -> String {
+pub(super) fn of_tree(page: &Page, document: &Document, addresses: &Addresses<'_>) -> String {
     let mut facts = head(page);
     let mut found = Found::default();
     for node in document.root().descendants_it().filter(NodeRef::is_element) {
-        found.element(&node, base);
+        found.element(&node, addresses);
     }
     let text = super::tree::text(document);
     facts.insert("word_count".into(), json!(text.split_whitespace().count()));
@@ -81,20 +82,20 @@ struct Found {
 }
 
 impl Found {
-    fn element(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
+    fn element(&mut self, node: &NodeRef<'_>, addresses: &Addresses<'_>) {
         let name = name(node);
         match &*name {
             "meta" => self.meta(node),
-            "link" => self.link_element(node, base),
+            "link" => self.link_element(node, addresses),
             "script" => self.script(node),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 let level = name.as_bytes().get(1).map_or(0, |digit| digit - b'0');
                 let text = collapsed(&text_within(node, MAX_LABEL));
                 push(&mut self.headings, json!({"level": level, "text": text}));
             }
-            "img" => self.image(node, base),
-            "source" => self.sources(node, base),
-            "a" => self.anchor(node, base),
+            "img" => self.image(node, addresses),
+            "source" => self.sources(node, addresses),
+            "a" => self.anchor(node, addresses),
             "time" if self.published.is_none() && node.has_attr("pubdate") => {
                 self.published = attribute(node, "datetime");
             }
@@ -103,9 +104,9 @@ impl Found {
     }
 
     /// An image, with the sizes that `srcset` offers of it.
-    fn image(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
-        let others = set_of(node, base);
-        let url = attribute(node, "src").and_then(|src| absolute(&src, base));
+    fn image(&mut self, node: &NodeRef<'_>, addresses: &Addresses<'_>) {
+        let others = set_of(node, addresses);
+        let url = attribute(node, "src").and_then(|src| addresses.absolute(&src));
         if let Some(url) = url.or_else(|| others.first().cloned()) {
             let alt = attribute(node, "alt");
             let image = json!({"url": url, "alt": alt, "srcset": others});
@@ -114,18 +115,19 @@ impl Found {
     }
 
     /// The sizes and formats that a `picture` offers beside its image.
-    fn sources(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
-        let others = set_of(node, base);
+    fn sources(&mut self, node: &NodeRef<'_>, addresses: &Addresses<'_>) {
+        let others = set_of(node, addresses);
         if let Some(url) = others.first() {
             let image = json!({"url": url, "alt": Value::Null, "srcset": others});
             push(&mut self.images, image);
         }
     }
 
-    fn anchor(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
+    fn anchor(&mut self, node: &NodeRef<'_>, addresses: &Addresses<'_>) {
         if self.links.len() >= MAX_LISTED {
             return;
         }
+        let base = addresses.base();
         let url = attribute(node, "href").and_then(|href| base.url().join(&href).ok());
         let Some(url) = url else {
             return;
@@ -140,7 +142,7 @@ impl Found {
             "tel" => "phone",
             _ => "other",
         };
-        if kind == "other" {
+        if kind == "other" || !addresses.take(url.as_str().len()) {
             return;
         }
         let text = collapsed(&text_within(node, MAX_LABEL));
@@ -173,12 +175,12 @@ impl Found {
         }
     }
 
-    fn link_element(&mut self, node: &NodeRef<'_>, base: &CrawlUrl) {
+    fn link_element(&mut self, node: &NodeRef<'_>, addresses: &Addresses<'_>) {
         let rel = attribute(node, "rel")
             .unwrap_or_default()
             .to_ascii_lowercase();
         let is = |wanted: &str| rel.split_ascii_whitespace().any(|word| word == wanted);
-        let Some(url) = attribute(node, "href").and_then(|href| absolute(&href, base)) else {
+        let Some(url) = attribute(node, "href").and_then(|href| addresses.absolute(&href)) else {
             return;
         };
         if is("next") {
@@ -223,11 +225,11 @@ impl Found {
 }
 
 /// The addresses of an element's `srcset`.
-fn set_of(node: &NodeRef<'_>, base: &CrawlUrl) -> Vec<String> {
+fn set_of(node: &NodeRef<'_>, addresses: &Addresses<'_>) -> Vec<String> {
     let set = attribute(node, "srcset").unwrap_or_default();
     let candidates = srcset::candidates(&set).into_iter();
     candidates
-        .filter_map(|address| absolute(address, base))
+        .filter_map(|address| addresses.absolute(address))
         .collect()
 }
 

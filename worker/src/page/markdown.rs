@@ -14,8 +14,8 @@ mod table;
 use std::collections::HashSet;
 
 use dom_query::{Document, NodeId, NodeRef};
-use proto::CrawlUrl;
 
+use super::addresses::Addresses;
 use super::tree::{self, is_unseen, name};
 pub(super) use escape::escaped_lines;
 use inline::Inline;
@@ -26,11 +26,11 @@ const MAX_DEPTH: usize = 400;
 /// Containers nested deeper than this are not indented further, or their margins would outgrow the text.
 const MAX_MARGINS: usize = 24;
 
-/// Writes the content of a tree; `base` makes its addresses absolute.
-pub(super) fn of_tree(document: &Document, base: &CrawlUrl) -> String {
+/// Writes the content of a tree.
+pub(super) fn of_tree(document: &Document, addresses: &Addresses<'_>) -> String {
     let root = tree::content(document);
     let mut writer = Writer {
-        base,
+        addresses,
         boxes: boxes(&root),
         depth: 0,
         margins: 0,
@@ -96,7 +96,7 @@ fn interrupts(list: &str) -> bool {
 }
 
 struct Writer<'a> {
-    base: &'a CrawlUrl,
+    addresses: &'a Addresses<'a>,
     /// Elements with a block anywhere inside.
     boxes: HashSet<NodeId>,
     depth: usize,

@@ -215,6 +215,24 @@ fn deep_and_wide_pages_are_read_in_time_that_grows_with_their_size() {
 }
 
 #[test]
+fn a_long_base_does_not_make_a_page_a_thousand_times_as_long() {
+    let base = format!("<base href='/{}/'>", "b".repeat(7000));
+    let links: String = (0..20_000)
+        .map(|number| format!("<a href={number}>x</a> "))
+        .collect();
+    let images = "<img alt=i srcset='a 1x, b 2x, c 3x, d 4x'>".repeat(3000);
+    let page = read_soon(&format!("{base}<main>{links}{images}</main>"));
+    let most = 12 * 1024 * 1024;
+    for part in [page.markdown, page.html, page.facts] {
+        let length = part.unwrap().len();
+        assert!(length > 1024 * 1024 && length < most, "{length}");
+    }
+    let bytes: usize = page.links.iter().map(|link| link.url.as_str().len()).sum();
+    assert!(page.links.len() > 1000 && bytes < most, "{bytes}");
+    assert_eq!(page.text.unwrap().matches('x').count(), 20_000);
+}
+
+#[test]
 fn a_tag_with_attributes_without_end_is_read_like_any_other() {
     let many: String = (0..200_000).map(|number| format!(" a{number}")).collect();
     let page = read_soon(&format!("<a href=/x{many}>x</a><a href=/y>y</a>"));

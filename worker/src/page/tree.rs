@@ -2,7 +2,8 @@
 
 use dom_query::{Document, NodeData, NodeRef};
 use html5ever::LocalName;
-use proto::CrawlUrl;
+
+use super::addresses::Addresses;
 
 /// Where content begins: the body, or whatever there is.
 pub(super) fn content(document: &Document) -> NodeRef<'_> {
@@ -215,7 +216,7 @@ impl Lines {
 }
 
 /// The content as HTML without scripts, styles, comments, handlers and styling, its addresses absolute.
-pub(super) fn cleaned_html(document: &Document, base: &CrawlUrl) -> String {
+pub(super) fn cleaned_html(document: &Document, addresses: &Addresses<'_>) -> String {
     let root = content(document);
     let nodes: Vec<NodeRef<'_>> = root.descendants_it().collect();
     for node in &nodes {
@@ -242,7 +243,7 @@ pub(super) fn cleaned_html(document: &Document, base: &CrawlUrl) -> String {
         } else if is_active || node.is_comment() {
             node.remove_from_parent();
         } else if node.is_element() {
-            clean_attributes(node, base);
+            clean_attributes(node, addresses);
         }
     }
     root.inner_html().trim().to_owned()
@@ -253,23 +254,14 @@ const KEPT: [&str; 20] = [
     "start", "value", "type", "datetime", "cite", "class", "width", "height", "reversed",
 ];
 
-fn clean_attributes(node: &NodeRef<'_>, base: &CrawlUrl) {
+fn clean_attributes(node: &NodeRef<'_>, addresses: &Addresses<'_>) {
     node.retain_attrs(&KEPT);
     for name in ["href", "src", "cite"] {
         if let Some(value) = node.attr(name) {
-            match absolute(&value, base) {
+            match addresses.absolute(&value) {
                 Some(url) => node.set_attr(name, &url),
                 None => node.remove_attr(name),
             }
         }
-    }
-}
-
-/// The absolute form of an address that may be shown; `None` for one that runs something or holds its content.
-pub(super) fn absolute(href: &str, base: &CrawlUrl) -> Option<String> {
-    let url = base.url().join(href.trim()).ok()?;
-    match url.scheme() {
-        "javascript" | "data" | "vbscript" | "blob" | "file" => None,
-        _ => Some(url.into()),
     }
 }

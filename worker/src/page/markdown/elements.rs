@@ -5,7 +5,7 @@ use dom_query::NodeRef;
 use super::inline::Inline;
 use super::{Writer, code, escape};
 use crate::page::srcset;
-use crate::page::tree::{self, absolute, attribute, is_unseen, name, raw_text};
+use crate::page::tree::{self, attribute, is_unseen, name, raw_text};
 
 /// Elements that write a mark, whatever is inside them.
 pub(super) fn is_formatting(name: &str) -> bool {
@@ -98,7 +98,7 @@ impl Writer<'_> {
     }
 
     fn link(&mut self, node: &NodeRef<'_>, out: &mut Inline) {
-        let href = attribute(node, "href").and_then(|href| absolute(&href, self.base));
+        let href = attribute(node, "href").and_then(|href| self.addresses.absolute(&href));
         let Some(href) = href.filter(|_| !out.is_in_link) else {
             self.inline_children(node, out);
             return;
@@ -136,7 +136,7 @@ impl Writer<'_> {
         let source = ["src", "data-src", "data-original", "data-lazy-src"]
             .iter()
             .filter_map(|name| attribute(node, name))
-            .find_map(|value| absolute(&value, self.base))
+            .find_map(|value| self.addresses.absolute(&value))
             .or_else(|| self.first_of_set(&attribute(node, "srcset")?));
         let alt = crate::page::collapsed(&attribute(node, "alt").unwrap_or_default());
         let Some(source) = source else {
@@ -153,7 +153,7 @@ impl Writer<'_> {
 
     fn first_of_set(&self, set: &str) -> Option<String> {
         let mut candidates = srcset::candidates(set).into_iter();
-        candidates.find_map(|address| absolute(address, self.base))
+        candidates.find_map(|address| self.addresses.absolute(address))
     }
 }
 
