@@ -175,8 +175,8 @@ impl Writer<'_> {
                 flow.push(Kind::Other, text);
             }
             "ul" | "ol" | "menu" | "dir" => {
-                let text = self.list(node, name);
-                flow.push(Kind::List, text);
+                let (kind, text) = self.list(node, name);
+                flow.push(kind, text);
             }
             "dl" => self.definitions(node, flow),
             "table" => self.table(node, flow),

@@ -171,6 +171,18 @@ fn a_mark_that_would_be_text_gives_way_to_the_punctuation_beside_it() {
     }
 }
 
+#[test]
+fn a_list_of_one_section_only_arranges() {
+    let body =
+        "<ul><li><h3>Methods</h3><ul><li><h4>get</h4><pre>get()</pre></li></ul><p>x</p></li></ul>";
+    assert_eq!(
+        markdown(body),
+        "### Methods\n\n#### get\n\n```\nget()\n```\n\nx\n"
+    );
+    let body = "<ul><li><h3>a</h3><p>b</p><li><h3>c</h3><p>d</p></ul>";
+    assert!(markdown(body).starts_with("- ### a\n\n  b\n\n- ### c"));
+}
+
 /// Reads a page that must not take long, however slow the machine is.
 fn read_soon(body: &str) -> Page {
     let started = Instant::now();

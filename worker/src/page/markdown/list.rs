@@ -6,7 +6,7 @@ use super::{Block, Flow, Join, Kind, MAX_MARGINS, Writer, join, prefixed};
 use crate::page::tree::{attribute, is_unseen, name, with_text};
 
 impl Writer<'_> {
-    pub(super) fn list(&mut self, node: &NodeRef<'_>, list: &str) -> String {
+    pub(super) fn list(&mut self, node: &NodeRef<'_>, list: &str) -> (Kind, String) {
         let start = attribute(node, "start").and_then(|start| start.parse::<u32>().ok());
         let mut items: Vec<Vec<Block>> = Vec::new();
         self.margins += 1;
@@ -30,7 +30,13 @@ impl Writer<'_> {
         self.margins -= 1;
         items.retain(|blocks| !blocks.is_empty());
         if self.margins >= MAX_MARGINS {
-            return join(&items.concat(), Join::Loose);
+            return (Kind::List, join(&items.concat(), Join::Loose));
+        }
+        if let [only] = items.as_slice()
+            && list != "ol"
+            && is_section(only)
+        {
+            return (Kind::Other, join(only, Join::Loose));
         }
         let mut number = if list == "ol" {
             Some(start.unwrap_or(1).min(999_999_999))
@@ -54,7 +60,7 @@ impl Writer<'_> {
             let margin = " ".repeat(mark.len());
             out.push_str(&prefixed(&join(blocks, Join::Item), &mark, &margin));
         }
-        out
+        (Kind::List, out)
     }
 
     fn deeper<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
@@ -109,6 +115,12 @@ impl Writer<'_> {
         }
         flow.push(Kind::List, items);
     }
+}
+
+/// Whether an item is a section of the page: a list of one such item only arranges, as javadoc does.
+fn is_section(blocks: &[Block]) -> bool {
+    let is_heading = |block: &Block| block.kind == Kind::Other && block.text.starts_with('#');
+    blocks.len() > 1 && blocks.iter().any(is_heading)
 }
 
 /// Whether an item has more than a text with a list inside it.
