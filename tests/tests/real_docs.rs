@@ -255,7 +255,10 @@ fn a_javadoc_tree_is_captured_whole_and_reads_without_its_navigation() -> Result
     }
     let page = whole.markdown("/org/apache/xbean/finder/archive/ClassesArchive.html")?;
     assert!(page.contains("# Class ClassesArchive"), "{page}");
-    assert!(page.contains("\n### Method Detail\n\n#### iterator\n"), "{page}");
+    assert!(
+        page.contains("\n### Method Detail\n\n#### iterator\n"),
+        "{page}"
+    );
     assert!(!page.contains("Prev Class"), "{page}");
     Ok(())
 }

@@ -22,8 +22,14 @@ use open::OpenElements;
 /// Longest text of a link that is kept, in bytes.
 const MAX_ANCHOR: usize = 200;
 
-/// Longest title that is kept.
+/// Longest title and description that are kept, in bytes.
 const MAX_TITLE: usize = 4 * 1024;
+
+/// Longest name of a language, in bytes; anything longer is none.
+const MAX_LANGUAGE: usize = 100;
+
+/// Most canonical addresses of a head that are looked at; the first that is a URL counts.
+const MAX_CANONICALS: usize = 10;
 
 /// How much is fed to the tokenizer at once.
 const CHUNK: usize = 1 << 20;
@@ -246,7 +252,8 @@ impl State {
             }
             "html" if self.scan.language.is_none() => {
                 let language = attribute(tag, "lang").map(|lang| lang.trim().to_owned());
-                self.scan.language = language.filter(|lang| !lang.is_empty());
+                self.scan.language =
+                    language.filter(|lang| !lang.is_empty() && lang.len() <= MAX_LANGUAGE);
             }
             _ => {}
         }
@@ -318,7 +325,8 @@ impl State {
         let (Some(rel), Some(href)) = (attribute(tag, "rel"), filled(tag, "href")) else {
             return;
         };
-        if has_word(rel, "canonical") && !self.is_head_over {
+        let has_room = self.scan.canonicals.len() < MAX_CANONICALS;
+        if has_word(rel, "canonical") && !self.is_head_over && has_room {
             self.scan.canonicals.push(href.to_string());
         }
         for (word, from) in [
@@ -342,7 +350,9 @@ impl State {
             if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(&self.agent) {
                 self.scan.robots = self.scan.robots.and(directives::of_content(content));
             } else if name.eq_ignore_ascii_case("description") && self.scan.description.is_none() {
-                self.scan.description = Some(content.to_string());
+                let mut description = String::new();
+                push_within(&mut description, content, MAX_TITLE);
+                self.scan.description = Some(description);
             }
         }
         let is_refresh = attribute(tag, "http-equiv")

@@ -221,6 +221,12 @@ fn deep_and_wide_pages_are_read_in_time_that_grows_with_their_size() {
         "<p>word <i>two</i></p>".repeat(10_000)
     ));
     assert!(page.markdown.unwrap().contains("word *two*"));
+    let blocks = format!(
+        "<div class='{}'>{}",
+        "c".repeat(2_000_000),
+        "<pre>a</pre>".repeat(5_000)
+    );
+    assert!(read_soon(&blocks).markdown.unwrap().contains("```\na\n```"));
     let headings = "<h1>x<div>".repeat(240);
     let page = read_soon(&format!("{headings}{}", "<p>word".repeat(5_000)));
     assert!(page.facts.unwrap().len() < 1_000_000, "headings are cut");
@@ -242,6 +248,19 @@ fn a_long_base_does_not_make_a_page_a_thousand_times_as_long() {
     let bytes: usize = page.links.iter().map(|link| link.url.as_str().len()).sum();
     assert!(page.links.len() > 1000 && bytes < most, "{bytes}");
     assert_eq!(page.text.unwrap().matches('x').count(), 20_000);
+}
+
+#[test]
+fn what_a_page_says_of_itself_is_cut_to_a_size_that_a_report_can_carry() {
+    let long = "y".repeat(1_000_000);
+    let page = read_soon(&format!(
+        "<html lang='{long}'><title>{long}</title><meta name=description content='{long}'><a href=/x>{long}</a>"
+    ));
+    assert_eq!(page.language, None);
+    for text in [page.title.unwrap(), page.description.unwrap()] {
+        assert_eq!(text.len(), 4096);
+    }
+    assert_eq!(page.links[0].anchor.len(), 200);
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use dom_query::NodeRef;
 
-use crate::page::tree::{attribute, raw_text};
+use crate::page::tree::raw_text;
+
+/// How much of an attribute is read for the name of a language, in bytes.
+const MAX_ATTRIBUTE: usize = 1000;
 
 /// A fenced block of what stands in a `pre`.
 pub(super) fn block(node: &NodeRef<'_>) -> String {
@@ -53,17 +56,23 @@ fn language(node: &NodeRef<'_>) -> Option<String> {
         node.parent().and_then(|up| up.parent()),
     ];
     places.into_iter().flatten().find_map(|place| {
-        let class = attribute(&place, "class").unwrap_or_default();
+        let class = head(&place, "class");
         let named = class.split_ascii_whitespace().find_map(|word| {
             ["language-", "lang-", "highlight-source-", "brush:"]
                 .iter()
                 .find_map(|prefix| word.strip_prefix(prefix))
                 .map(str::to_owned)
         });
-        let named = named
-            .or_else(|| attribute(&place, "data-lang"))
-            .or_else(|| attribute(&place, "data-language"))?;
+        let others = ["data-lang", "data-language"].into_iter();
+        let mut others = others.map(|name| head(&place, name).trim().to_owned());
+        let named = named.or_else(|| others.find(|name| !name.is_empty()))?;
         let is_name = |letter: char| letter.is_alphanumeric() || "+-#._".contains(letter);
         (named.len() <= 30 && named.chars().all(is_name)).then_some(named)
     })
+}
+
+/// The beginning of an attribute. A parent is asked for each block in it, so its attributes are not read whole.
+fn head(node: &NodeRef<'_>, name: &str) -> String {
+    let value = node.attr(name).unwrap_or_default();
+    value[..value.floor_char_boundary(MAX_ATTRIBUTE)].to_owned()
 }
