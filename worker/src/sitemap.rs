@@ -10,8 +10,6 @@ mod gunzip;
 mod text;
 mod xml;
 
-use std::borrow::Cow;
-
 use proto::{Code, CrawlUrl};
 
 use gunzip::Unpacked;
@@ -24,6 +22,10 @@ pub const MAX_BYTES: usize = 50 * 1024 * 1024;
 
 /// Most addresses that are taken from one document (sitemaps.org).
 pub const MAX_URLS: usize = 50_000;
+
+/// Most bytes of the addresses in all, so that one message carries them; relative ones may be far shorter than what
+/// they become.
+const MAX_ADDRESS_BYTES: usize = 24 * 1024 * 1024;
 
 /// Longest line of a text list, in bytes; no address that is taken is longer.
 const MAX_LINE: usize = 64 * 1024;
@@ -72,6 +74,10 @@ pub struct Sitemap {
     pub is_complete: bool,
     /// What is wrong with it, for people.
     pub warning: Option<String>,
+    /// Bytes of all its addresses.
+    bytes: usize,
+    /// Bytes of what stands beside them.
+    beside: usize,
 }
 
 /// A page that a sitemap names.
@@ -183,11 +189,42 @@ impl Sitemap {
             sitemaps: Vec::new(),
             is_complete: true,
             warning: None,
+            bytes: 0,
+            beside: 0,
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.urls.len() + self.sitemaps.len() >= MAX_URLS
+    /// Makes room for another address; `false`, with the warning, where there is none.
+    fn makes_room(&mut self, url: &CrawlUrl) -> bool {
+        let bytes = self.bytes + url.as_str().len();
+        if self.urls.len() + self.sitemaps.len() >= MAX_URLS {
+            self.break_off(format!(
+                "there are more than {MAX_URLS} addresses; the rest was left out"
+            ));
+            return false;
+        }
+        if bytes > MAX_ADDRESS_BYTES {
+            self.break_off(format!(
+                "the addresses take more than {MAX_ADDRESS_BYTES} bytes; the rest was left out"
+            ));
+            return false;
+        }
+        self.bytes = bytes;
+        true
+    }
+
+    /// Whether there is room for what stands beside an address, which itself stays.
+    fn has_room_beside(&mut self, alternates: &[Alternate], extras: &Extras) -> bool {
+        let lengths = alternates.iter().map(|other| other.url.as_str().len());
+        let others = extras.images.iter().chain(&extras.videos).map(String::len);
+        self.beside += lengths.chain(others).sum::<usize>();
+        let has_room = self.beside <= MAX_ADDRESS_BYTES;
+        if !has_room {
+            self.warning.get_or_insert_with(|| {
+                "there are too many alternates and images; some were left out".to_owned()
+            });
+        }
+        has_room
     }
 
     fn break_off(&mut self, warning: impl Into<String>) {
@@ -264,15 +301,9 @@ fn take_line(line: &str, base: &CrawlUrl, sitemap: &mut Sitemap) {
     let Some(url) = resolved(line, base) else {
         return;
     };
-    if sitemap.is_full() {
-        sitemap.break_off(too_many());
-    } else {
+    if sitemap.makes_room(&url) {
         sitemap.urls.push(Entry::bare(url));
     }
-}
-
-fn too_many() -> Cow<'static, str> {
-    format!("there are more than {MAX_URLS} addresses; the rest was left out").into()
 }
 
 impl Entry {
@@ -426,6 +457,41 @@ mod tests {
         assert_eq!(sitemap.urls.len(), MAX_URLS);
         let alternates: usize = sitemap.urls.iter().map(|one| one.alternates.len()).sum();
         assert_eq!(alternates, 500);
+    }
+
+    #[test]
+    fn addresses_that_would_not_fit_a_message_are_left_out_with_a_warning() {
+        let at = CrawlUrl::parse(&format!("https://site.test/{}/s.xml", "d".repeat(7000))).unwrap();
+        let body = format!(
+            "<urlset>{}</urlset>",
+            "<url><loc>a</loc></url>".repeat(10_000)
+        );
+        let sitemap = read(body.as_bytes(), &at).unwrap();
+        assert!((3000..4000).contains(&sitemap.urls.len()) && !sitemap.is_complete);
+        assert!(sitemap.warning.unwrap().contains("bytes"));
+    }
+
+    #[test]
+    fn alternates_that_grow_without_end_are_left_out_and_their_pages_stay() {
+        let at = CrawlUrl::parse(&format!("https://site.test/{}/s.xml", "d".repeat(7000))).unwrap();
+        let alternates = "<link rel='alternate' hreflang='de' href='d'/>".repeat(400);
+        let body = format!(
+            "<urlset>{}</urlset>",
+            format!("<url><loc>/a</loc>{alternates}</url>").repeat(20)
+        );
+        let sitemap = read(body.as_bytes(), &at).unwrap();
+        let kept = sitemap
+            .urls
+            .iter()
+            .filter(|entry| !entry.alternates.is_empty())
+            .count();
+        assert_eq!((sitemap.urls.len(), kept), (20, 8));
+        assert!(sitemap.is_complete && sitemap.warning.is_some());
+        let body = format!(
+            "<urlset><url>{}</url></urlset>",
+            "<loc>a</loc>".repeat(40_000)
+        );
+        assert!(read(body.as_bytes(), &at).unwrap().urls.len() < 4000);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::{
-    Alternate, Child, Entry, Extras, Kind, MAX_URLS, Sitemap, SitemapError, dates, resolved,
-    too_many,
+    Alternate, Child, Entry, Extras, Kind, MAX_ADDRESS_BYTES, MAX_URLS, Sitemap, SitemapError,
+    dates, resolved,
 };
 use extension::{Extension, Extra, Prefixes};
 use tag::{attribute, split_name};
@@ -97,6 +97,8 @@ enum Field {
 #[derive(Default)]
 struct Record {
     urls: Vec<CrawlUrl>,
+    /// Bytes of these addresses.
+    bytes: usize,
     guid: Option<CrawlUrl>,
     lastmod: Option<String>,
     published: Option<String>,
@@ -318,8 +320,16 @@ impl<'a> Walk<'a> {
             return;
         };
         match field {
-            Field::Loc if record.urls.len() > MAX_URLS => {}
-            Field::Loc => record.urls.extend(resolved(value, self.base)),
+            Field::Loc => {
+                let url = resolved(value, self.base);
+                let has_room = |url: &CrawlUrl| {
+                    record.bytes += url.as_str().len();
+                    record.bytes <= MAX_ADDRESS_BYTES && record.urls.len() <= MAX_URLS
+                };
+                if let Some(url) = url.filter(has_room) {
+                    record.urls.push(url);
+                }
+            }
             Field::Link => {
                 if record.urls.is_empty() {
                     record.urls.extend(resolved(value, self.base));
@@ -366,8 +376,7 @@ impl<'a> Walk<'a> {
         }
         let lastmod = record.lastmod.take().or(record.published.take());
         for url in std::mem::take(&mut record.urls) {
-            if sitemap.is_full() {
-                sitemap.break_off(too_many());
+            if !sitemap.makes_room(&url) {
                 self.is_full = true;
                 return;
             }
@@ -375,6 +384,10 @@ impl<'a> Walk<'a> {
             if sitemap.kind == Kind::Index {
                 sitemap.sitemaps.push(Child { url, lastmod });
             } else {
+                if !sitemap.has_room_beside(&record.alternates, &record.extras) {
+                    record.alternates.clear();
+                    record.extras = Extras::default();
+                }
                 sitemap.urls.push(Entry {
                     url,
                     lastmod,
