@@ -227,7 +227,7 @@ fn is_below(file: &str, pure: &str) -> bool {
 
 /// Rules of the trade, without time, tasks or input of their own: folders and files below the root. In a folder the
 /// file `actor.rs` is the shell that carries out what its neighbours decide.
-const PURE: [&str; 14] = [
+const PURE: [&str; 16] = [
     "proto/src/code.rs",
     "proto/src/crawl_url.rs",
     "proto/src/host_key.rs",
@@ -235,9 +235,11 @@ const PURE: [&str; 14] = [
     "proto/src/scope.rs",
     "proto/src/states.rs",
     "proto/src/timestamp.rs",
+    "proto/src/url_rules",
     "coordinator/src/shard",
     "coordinator/src/keys.rs",
     "worker/src/charset.rs",
+    "worker/src/media.rs",
     "worker/src/page",
     "worker/src/robots",
     "worker/src/sitemap",
