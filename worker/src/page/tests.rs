@@ -227,6 +227,9 @@ fn deep_and_wide_pages_are_read_in_time_that_grows_with_their_size() {
         "<pre>a</pre>".repeat(5_000)
     );
     assert!(read_soon(&blocks).markdown.unwrap().contains("```\na\n```"));
+    for piece in ["<svg>", "<math><mi>", "&", "<b>x</b>", "`"] {
+        read_soon(&piece.repeat(100_000));
+    }
     let headings = "<h1>x<div>".repeat(240);
     let page = read_soon(&format!("{headings}{}", "<p>word".repeat(5_000)));
     assert!(page.facts.unwrap().len() < 1_000_000, "headings are cut");

@@ -50,13 +50,16 @@ fn is_word(letter: Option<char>) -> bool {
     letter.is_some_and(char::is_alphanumeric)
 }
 
+/// Whether a text behind an ampersand goes on like a character reference.
 fn begins_entity(text: &str) -> bool {
-    let head: String = text.chars().take(34).collect();
-    let Some((name, _)) = head.split_once(';') else {
-        return false;
-    };
-    let name = name.strip_prefix('#').unwrap_or(name);
-    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric())
+    const LONGEST: usize = 33;
+    let name = text.strip_prefix('#').unwrap_or(text);
+    let length = name
+        .bytes()
+        .take(LONGEST)
+        .take_while(u8::is_ascii_alphanumeric)
+        .count();
+    length > 0 && name.as_bytes().get(length) == Some(&b';')
 }
 
 /// Escapes what would begin a block at the start of a line. Our own inline marks never begin like that.

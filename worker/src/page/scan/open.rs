@@ -22,6 +22,8 @@ enum Space {
 struct Open {
     name: LocalName,
     space: Space,
+    /// Whether the foreign element that everything up to here stands in is `svg`.
+    is_in_svg: bool,
 }
 
 /// A stack of open elements.
@@ -107,9 +109,7 @@ impl OpenElements {
 
     /// Whether the content of this foreign element is HTML again (HTML, "integration points").
     fn is_island(&self, tag: &Tag) -> bool {
-        let inner = self.stack.iter().rev();
-        let inner = inner.take_while(|open| open.space == Space::Foreign);
-        let is_in_svg = inner.last().is_some_and(|root| &*root.name == "svg");
+        let is_in_svg = self.is_foreign() && self.stack.last().is_some_and(|open| open.is_in_svg);
         match &*tag.name {
             "foreignobject" | "desc" | "title" => is_in_svg,
             name if is_letter(name) => !is_in_svg && self.is_foreign(),
@@ -215,9 +215,14 @@ impl OpenElements {
 
     fn push(&mut self, name: &LocalName, space: Space) {
         self.templates += usize::from(is_template(name, space));
+        let is_in_svg = match self.stack.last() {
+            Some(open) if open.space == Space::Foreign => open.is_in_svg,
+            Some(_) | None => &**name == "svg",
+        };
         self.stack.push(Open {
             name: name.clone(),
             space,
+            is_in_svg,
         });
     }
 
