@@ -17,6 +17,7 @@ use html5ever::tokenizer::{
 
 use super::directives::{self, Asked};
 use super::{From, MAX_LINKS, push_within};
+use names::{is_head_element, shows_something};
 use open::OpenElements;
 
 /// Longest text of a link that is kept, in bytes.
@@ -377,37 +378,4 @@ fn filled<'a>(tag: &'a Tag, name: &str) -> Option<&'a StrTendril> {
 fn has_word(text: &str, word: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
     words.any(|one| one.eq_ignore_ascii_case(word))
-}
-
-/// Elements after which no frame set can take the place of the body.
-fn shows_something(tag: &Tag) -> bool {
-    let is_hidden =
-        || attribute(tag, "type").is_some_and(|kind| kind.eq_ignore_ascii_case("hidden"));
-    match &*tag.name {
-        "body" | "pre" | "listing" | "li" | "dd" | "dt" | "button" | "applet" | "marquee"
-        | "object" | "table" | "area" | "br" | "embed" | "img" | "image" | "keygen" | "wbr"
-        | "hr" | "textarea" | "xmp" | "iframe" | "select" | "template" => true,
-        "input" => !is_hidden(),
-        _ => false,
-    }
-}
-
-/// Elements that do not end the head when they begin.
-fn is_head_element(name: &str) -> bool {
-    matches!(
-        name,
-        "html"
-            | "head"
-            | "title"
-            | "base"
-            | "basefont"
-            | "bgsound"
-            | "link"
-            | "meta"
-            | "script"
-            | "style"
-            | "noscript"
-            | "noframes"
-            | "template"
-    )
 }

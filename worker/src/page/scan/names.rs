@@ -169,3 +169,38 @@ pub(super) fn breaks_out(tag: &Tag) -> bool {
             | "var"
     )
 }
+
+/// Elements after which no frame set can take the place of the body.
+pub(super) fn shows_something(tag: &Tag) -> bool {
+    let is_hidden = || {
+        let mut attributes = tag.attrs.iter();
+        attributes.any(|one| &*one.name.local == "type" && one.value.eq_ignore_ascii_case("hidden"))
+    };
+    match &*tag.name {
+        "body" | "pre" | "listing" | "li" | "dd" | "dt" | "button" | "applet" | "marquee"
+        | "object" | "table" | "area" | "br" | "embed" | "img" | "image" | "keygen" | "wbr"
+        | "hr" | "textarea" | "xmp" | "iframe" | "select" | "template" => true,
+        "input" => !is_hidden(),
+        _ => false,
+    }
+}
+
+/// Elements that do not end the head when they begin.
+pub(super) fn is_head_element(name: &str) -> bool {
+    matches!(
+        name,
+        "html"
+            | "head"
+            | "title"
+            | "base"
+            | "basefont"
+            | "bgsound"
+            | "link"
+            | "meta"
+            | "script"
+            | "style"
+            | "noscript"
+            | "noframes"
+            | "template"
+    )
+}
