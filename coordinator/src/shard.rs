@@ -14,6 +14,7 @@ mod giveback;
 mod host;
 mod lease;
 mod mail;
+mod open_lease;
 mod outcome;
 mod pick;
 mod restore;
