@@ -58,13 +58,13 @@ impl Group {
     const fn icon(self) -> &'static str {
         match self {
             Self::Page => {
-                "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'%3E%3Cpath d='M1 0h4l2 2v6H1'/%3E%3C/svg%3E"
+                "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%3E%3Cpath%20d='M1,0h6v8H1'/%3E%3C/svg%3E"
             }
             Self::Crawl => {
-                "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'%3E%3Cpath d='M3 0h2v8H3zM0 3h8v2H0'/%3E%3C/svg%3E"
+                "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%3E%3Cpath%20d='M4,0l4,4-4,4-4-4'/%3E%3C/svg%3E"
             }
             Self::Meta => {
-                "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'%3E%3Cpath d='M3 3h2v5H3z'/%3E%3C/svg%3E"
+                "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%3E%3Cpath%20d='M3,3h2v5H3'/%3E%3C/svg%3E"
             }
         }
     }

@@ -198,6 +198,11 @@ async fn the_list_of_tools_is_small_and_portable() {
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
         let icon = tool["icons"][0]["src"].as_str().unwrap();
         assert!(icon.starts_with("data:image/svg+xml,"), "{icon}");
+        // What RFC 3986 lets stand in a URI; clients check it.
+        let is_uri = |octet: u8| {
+            octet.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&octet)
+        };
+        assert!(icon.bytes().all(is_uri), "{icon}");
     }
 }
 
