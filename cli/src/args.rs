@@ -85,6 +85,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Show what is known of one host: robots.txt, pauses, when it may be asked next
+    Host {
+        /// Any http(s) URL of the host
+        url: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the version
     Version,
     /// Print the completion script of a shell

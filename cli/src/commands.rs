@@ -1,6 +1,7 @@
 //! What each subcommand does. Data goes to stdout, words for people to stderr.
 
 mod crawl;
+mod host;
 mod page;
 mod roles;
 mod sessions;
@@ -120,6 +121,7 @@ async fn execute(command: Command, settings: Settings) -> Result<ExitCode, Failu
         Command::Pause { id } => sessions::control(&settings, &id, Order::Pause).await,
         Command::Resume(args) => crawl::resume(&settings, args).await,
         Command::Export { id, output } => crawl::export(&settings, &id, &output).await,
+        Command::Host { url, json } => host::host(&settings, &url, json).await,
         Command::Version | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proto::v1::sessions_client::SessionsClient;
 use proto::v1::{
-    ControlRequest, LedgerReply, LedgerRequest, ListReply, ListRequest, LookupEntry, LookupRequest,
-    PagesReply, PagesRequest, RunReply, RunRequest, SessionSpec, SessionStatus, StartRequest,
-    StatusRequest, WatchReply, WatchRequest, control_request::Order,
+    ControlRequest, HostReply, HostRequest, LedgerReply, LedgerRequest, ListReply, ListRequest,
+    LookupEntry, LookupRequest, PagesReply, PagesRequest, RunReply, RunRequest, SessionSpec,
+    SessionStatus, StartRequest, StatusRequest, WatchReply, WatchRequest, control_request::Order,
 };
 use proto::{ErrorCode, MAX_MESSAGE_BYTES, Refusal};
 use tokio::time::Instant;
@@ -72,6 +72,17 @@ impl Sessions {
         repeat(|| {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move { client.list(request).await }
+        })
+        .await
+    }
+
+    pub(crate) async fn host(&self, url: &str) -> Result<HostReply, Refusal> {
+        let request = HostRequest {
+            url: url.to_owned(),
+        };
+        repeat(|| {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move { client.host(request).await }
         })
         .await
     }

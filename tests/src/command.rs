@@ -115,6 +115,12 @@ impl Crawl {
         Ok(Self { folder, finished })
     }
 
+    /// Runs another `crawlforge` command on the same data.
+    pub fn then(&self, args: &[&str]) -> Result<Finished> {
+        let args: Vec<String> = args.iter().map(|&word| word.to_owned()).collect();
+        run(self.folder.path(), &args)
+    }
+
     /// The output folder, which may not exist.
     pub fn output(&self) -> std::path::PathBuf {
         self.folder.path().join("out")

@@ -193,6 +193,21 @@ fn a_crawl_delay_longer_than_the_interval_is_kept() -> Result<()> {
         violations(&web.page_visits(), Duration::from_secs(1)),
         Vec::<String>::new()
     );
+    let asked = crawl.then(&["host", &web.url("a.test", "/one"), "--json"])?;
+    let known: Value = serde_json::from_str(&asked.stdout)?;
+    assert_eq!(known["robots"], "rules", "{known}");
+    assert_eq!(known["crawl_delay_ms"], 1_000, "{known}");
+    assert!(known["robots_read_at"].is_string(), "{known}");
+    let unasked = crawl.then(&["host", "https://b.test/"])?;
+    assert!(
+        unasked.stdout.contains("not read yet") && unasked.code == 0,
+        "{unasked:?}"
+    );
+    let wrong = crawl.then(&["host", "ftp://b.test/"])?;
+    assert!(
+        wrong.stderr.contains("`url`") && wrong.code != 0,
+        "{wrong:?}"
+    );
     Ok(())
 }
 
