@@ -76,6 +76,7 @@ impl Catalog {
             done(result.map_err(|error| Refusal::new(ErrorCode::StoreFailed, error)));
         };
         committer.submit(Submission {
+            writer: None,
             batch,
             ack,
             done: Box::new(done),

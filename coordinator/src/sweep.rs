@@ -222,6 +222,7 @@ async fn commit(committer: &Committer, batch: Batch) -> Result<(), SweepError> {
     }
     let (done, kept) = oneshot::channel();
     committer.submit(Submission {
+        writer: None,
         batch,
         ack: Ack::Os,
         done: Box::new(move |result| drop(done.send(result))),

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::{Decision, Effect, ShardCore};
 use crate::records::Mail;
 use crate::shards::Surroundings;
-use crate::store::committer::{Committer, Submission};
+use crate::store::committer::{Committer, Submission, Writer};
 use crate::store::{Ack, Batch};
 
 /// How long the store may take for what is under way.
@@ -78,6 +78,8 @@ pub(crate) struct ShardActor {
 
 pub(crate) struct ShardState {
     core: ShardCore,
+    /// This life: a later batch is not kept where an earlier one was not.
+    writer: Writer,
     unsafe_yet: VecDeque<(u64, Vec<Effect>)>,
     alarm: Option<(Timestamp, tokio::task::AbortHandle)>,
 }
@@ -109,6 +111,7 @@ impl Actor for ShardActor {
         myself.send_message(ShardMsg::Wake)?;
         Ok(ShardState {
             core,
+            writer: Writer::default(),
             unsafe_yet: VecDeque::new(),
             alarm: None,
         })
@@ -164,6 +167,7 @@ impl ShardActor {
             }
         };
         self.around.committer.submit(Submission {
+            writer: Some(state.writer.clone()),
             batch,
             ack: Ack::Os,
             done: Box::new(done),
@@ -280,6 +284,7 @@ impl ShardActor {
 async fn barrier(committer: &Committer) -> Result<(), ActorProcessingErr> {
     let (done, kept) = oneshot::channel();
     committer.submit(Submission {
+        writer: None,
         batch: Batch::default(),
         ack: Ack::Os,
         done: Box::new(move |result| drop(done.send(result))),

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -29,8 +30,22 @@ pub struct Submission {
     pub batch: Batch,
     /// How safe they must be.
     pub ack: Ack,
+    /// Whose writes they are, where later writes build on earlier ones.
+    pub writer: Option<Writer>,
     /// Told afterwards.
     pub done: Done,
+}
+
+/// One life of somebody whose writes build on each other: once a batch of it was not kept, no later one is.
+#[derive(Clone, Debug, Default)]
+pub struct Writer {
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Writer {
+    fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
+    }
 }
 
 /// The thread and its queue. Whoever submits has a window of its own: an actor waits for its answer before it tells anybody.
@@ -141,11 +156,21 @@ fn commit(store: &dyn Store, group: Vec<Submission>) {
     let mut waiters = Vec::with_capacity(group.len());
     let mut ack = Ack::Os;
     let mut writes = 0_u64;
+    let mut writers = Vec::new();
     for submission in group {
+        if submission.writer.as_ref().is_some_and(Writer::is_broken) {
+            let why = "an earlier batch of the same writer was not kept";
+            tell(
+                submission.done,
+                Err(Arc::new(StoreError::Engine(why.into()))),
+            );
+            continue;
+        }
         ack = ack.max(submission.ack);
         writes += submission.batch.len() as u64;
         batches.push(submission.batch);
         waiters.push(submission.done);
+        writers.extend(submission.writer);
     }
     let result = store.commit(&batches, ack).map_err(Arc::new);
     metrics::histogram!(COMMIT_SECONDS).record(began.elapsed().as_secs_f64());
@@ -153,12 +178,19 @@ fn commit(store: &dyn Store, group: Vec<Submission>) {
     if let Err(error) = &result {
         metrics::counter!(COMMIT_FAILURES).increment(1);
         tracing::error!(%error, "a group of writes could not be kept");
+        for writer in writers {
+            writer.is_broken.store(true, Ordering::Release);
+        }
     }
     for done in waiters {
-        let told = std::panic::catch_unwind(AssertUnwindSafe(|| done(result.clone())));
-        if told.is_err() {
-            tracing::error!("whoever waited for a commit panicked when told");
-        }
+        tell(done, result.clone());
+    }
+}
+
+fn tell(done: Done, result: Result<(), CommitError>) {
+    let told = std::panic::catch_unwind(AssertUnwindSafe(|| done(result)));
+    if told.is_err() {
+        tracing::error!("whoever waited for a commit panicked when told");
     }
 }
 
@@ -167,7 +199,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc;
 
-    use super::{Committer, Submission};
+    use super::{Committer, Submission, Writer};
     use crate::store::memory::MemoryStore;
     use crate::store::{Ack, Batch, Store as _, Table};
 
@@ -181,8 +213,30 @@ mod tests {
         Submission {
             batch,
             ack: Ack::Os,
+            writer: None,
             done,
         }
+    }
+
+    #[test]
+    fn behind_a_batch_that_was_not_kept_its_writer_keeps_nothing() {
+        let store = Arc::new(MemoryStore::default());
+        let committer = Committer::start(store.clone()).unwrap();
+        let (sender, answers) = mpsc::channel();
+        let writer = Writer::default();
+        let of = |key, writer: &Writer| Submission {
+            writer: Some(writer.clone()),
+            ..put(key, &sender)
+        };
+        store.set_full(true);
+        committer.submit(of(1, &writer));
+        assert_eq!(answers.recv().unwrap(), (1, false));
+        store.set_full(false);
+        // It had not heard of it yet.
+        committer.submit(of(2, &writer));
+        assert_eq!(answers.recv().unwrap(), (2, false));
+        committer.submit(of(3, &Writer::default()));
+        assert_eq!(answers.recv().unwrap(), (3, true), "the next life goes on");
     }
 
     #[test]
