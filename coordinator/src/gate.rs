@@ -32,6 +32,9 @@ pub(crate) struct SessionShared {
     pub(crate) spec: v1::SessionSpec,
     pub(crate) scope: CompiledScope,
     pub(crate) rules: UrlRules,
+    /// The session whose pages it goes back to.
+    pub(crate) revisits: Option<SessionId>,
+    pub(crate) started: Timestamp,
     seed_hosts: BTreeSet<String>,
     phase: Mutex<Phase>,
     permits: Mutex<Permits>,
@@ -117,6 +120,8 @@ impl SessionShared {
         started: Timestamp,
     ) -> Self {
         let budget = spec.budget.unwrap_or_default();
+        let revisits = spec.revisit.as_ref();
+        let revisits = revisits.and_then(|revisit| revisit.session_id.parse().ok());
         let hosts = spec
             .seeds
             .iter()
@@ -124,6 +129,8 @@ impl SessionShared {
         Self {
             id,
             scope,
+            revisits,
+            started,
             rules: UrlRules::of_session(&spec.url_rules.unwrap_or_default(), started),
             seed_hosts: hosts.map(|host| host.to_string()).collect(),
             phase: Mutex::new(phase),

@@ -68,11 +68,11 @@ pub(crate) fn queue_prefix(shard: u16, place: &str, session: &SessionId) -> Vec<
     key
 }
 
-/// `shard, place, session, band, depth, sequence`: where one URL waits.
-pub(crate) fn queue(prefix: &[u8], band: u8, depth: u32, sequence: u64) -> Vec<u8> {
+/// `shard, place, session, band, order, sequence`: where one URL waits.
+pub(crate) fn queue(prefix: &[u8], band: u8, order: u32, sequence: u64) -> Vec<u8> {
     let mut key = prefix.to_vec();
     key.push(band);
-    key.extend_from_slice(&depth.to_be_bytes());
+    key.extend_from_slice(&order.to_be_bytes());
     key.extend_from_slice(&sequence.to_be_bytes());
     key
 }

@@ -1,7 +1,7 @@
 //! A shard: the frontier of a slice of the domain space, and its one writer.
 //!
 //! `core` holds what is in memory and how rows change, `restore` how it is rebuilt; `admit`, `pick`, `lease`,
-//! `giveback`, `outcome`, `cookies`, `capture`, `host`, `mail` and `settle` are the decisions, all pure: they take `now`, write
+//! `giveback`, `outcome`, `cookies`, `capture`, `revisit`, `host`, `mail` and `settle` are the decisions, all pure: they take `now`, write
 //! into the [`crate::slice::Slice`] and push effects in the order in which these must happen after the commit.
 //! `actor` carries them out.
 
@@ -18,6 +18,7 @@ mod open_lease;
 mod outcome;
 mod pick;
 mod restore;
+mod revisit;
 mod settle;
 #[cfg(test)]
 mod tests;

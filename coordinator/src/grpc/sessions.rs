@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::requests::Requests;
-use super::spec::checked;
+use super::spec::{checked, has_ended, with_earlier};
 use crate::body_store::BodyStore;
 use crate::catalog::Catalog;
 use crate::desk::{DeskHandle, StatusReceiver};
@@ -56,6 +56,7 @@ impl SessionDoor {
         spec: Option<v1::SessionSpec>,
     ) -> Result<(SessionId, StatusReceiver), Refusal> {
         let spec = spec.ok_or_else(|| Refusal::argument("spec", "`spec` is missing"))?;
+        let spec = with_earlier(spec, &self.catalog)?;
         let (spec, scope) = checked(spec, self.allow_ignore_robots)?;
         let mut turn = None;
         if !spec.request_id.is_empty() {
@@ -205,10 +206,6 @@ fn first_status(id: &SessionId, spec: &v1::SessionSpec, now: Timestamp) -> v1::S
     };
     status.set_state(SessionState::Running);
     status
-}
-
-fn has_ended(status: &v1::SessionStatus) -> bool {
-    status.state().is_terminal() && status.ended_at_millis > 0
 }
 
 fn wait(millis: u64) -> Duration {

@@ -1,7 +1,9 @@
 //! Checks a session's spec at the door; what passes holds everywhere behind it.
 
-use proto::v1::{SessionKind, SessionSpec};
-use proto::{CompiledScope, CrawlUrl, Refusal};
+use proto::v1::{self, SessionKind, SessionSpec};
+use proto::{CompiledScope, CrawlUrl, Refusal, SessionId};
+
+use crate::catalog::Catalog;
 
 const MAX_SEEDS: usize = 100_000;
 
@@ -14,6 +16,13 @@ pub(super) fn checked(
         return Err(Refusal::argument(
             "kind",
             "`kind` must be scrape, crawl, map or batch",
+        ));
+    }
+    let fetches_pages = matches!(spec.kind(), SessionKind::Crawl | SessionKind::Batch);
+    if spec.revisit.is_some() && !fetches_pages {
+        return Err(Refusal::argument(
+            "revisit",
+            "only a crawl or a batch goes back to the pages of an earlier session",
         ));
     }
     let count = spec.seeds.len();
@@ -47,4 +56,33 @@ pub(super) fn checked(
         CompiledScope::compile(&scope, &urls).map_err(|error| Refusal::argument("scope", error))?;
     spec.seeds = urls.iter().map(ToString::to_string).collect();
     Ok((spec, scope))
+}
+
+/// A session that revisits one of the same owner begins where that began, unless it names its own seeds.
+pub(super) fn with_earlier(
+    mut spec: SessionSpec,
+    catalog: &Catalog,
+) -> Result<SessionSpec, Refusal> {
+    const FIELD: &str = "revisit.session_id";
+    let Some(revisit) = spec.revisit.as_mut() else {
+        return Ok(spec);
+    };
+    let id: SessionId = revisit
+        .session_id
+        .parse()
+        .map_err(|error| Refusal::argument(FIELD, error))?;
+    let earlier = catalog.record(&id, &spec.owner)?;
+    if !has_ended(&earlier) {
+        let why = format!("session `{id}` has not ended; wait for it, or cancel it");
+        return Err(Refusal::argument(FIELD, why));
+    }
+    revisit.session_id = id.to_string();
+    if spec.seeds.is_empty() {
+        spec.seeds = earlier.spec.unwrap_or_default().seeds;
+    }
+    Ok(spec)
+}
+
+pub(super) fn has_ended(status: &v1::SessionStatus) -> bool {
+    status.state().is_terminal() && status.ended_at_millis > 0
 }

@@ -195,13 +195,22 @@ impl ShardCore {
         let target = entry.target.clone();
         let hops = entry.hops;
         let state = entry.state();
+        let has_new_order = !is_shorter
+            && self.revisits(id)
+            && matches!(state, UrlState::Queued | UrlState::Waiting);
+        if has_new_order {
+            self.take_out(&mut row);
+            self.place(id, fingerprint, &mut row)?;
+        }
         if is_shorter {
             match state {
                 UrlState::Queued | UrlState::Waiting | UrlState::TooDeep => {
                     self.take_out(&mut row);
                     self.place(id, fingerprint, &mut row)?;
                 }
-                UrlState::Captured => self.relax(now, id, fingerprint, given)?,
+                UrlState::Captured | UrlState::NotModified => {
+                    self.relax(now, id, fingerprint, given)?;
+                }
                 UrlState::Redirected => {
                     let onward = Admission {
                         url: target,
@@ -219,7 +228,6 @@ impl ShardCore {
                 UrlState::Unspecified
                 | UrlState::Leased
                 | UrlState::Fetched
-                | UrlState::NotModified
                 | UrlState::Refused
                 | UrlState::Failed
                 | UrlState::Cancelled
@@ -254,6 +262,11 @@ impl ShardCore {
         Ok(())
     }
 
+    fn revisits(&self, id: &SessionId) -> bool {
+        let here = self.sessions.get(id);
+        here.is_some_and(|here| here.shared.revisits.is_some())
+    }
+
     fn reads_sitemaps(&self, id: &SessionId) -> bool {
         let here = self.sessions.get(id);
         here.is_some_and(|here| here.shared.reads_sitemaps())
@@ -266,10 +279,11 @@ impl ShardCore {
         fingerprint: Fingerprint,
         row: &mut UrlRow,
     ) -> Result<(), StoreError> {
+        let entry = row.entry.get_or_insert_default();
+        let order = self.rank(id, fingerprint, entry)?.order(entry.depth);
         let Some(here) = self.sessions.get_mut(id) else {
             return Ok(());
         };
-        let entry = row.entry.get_or_insert_default();
         let Ok(host) = HostKey::parse(&entry.url) else {
             return Ok(());
         };
@@ -287,7 +301,7 @@ impl ShardCore {
         let sequence = here.counters.queue_next;
         here.counters.queue_next += 1;
         let prefix = keys::queue_prefix(self.shard, place, id);
-        let key = keys::queue(&prefix, band, entry.depth, sequence);
+        let key = keys::queue(&prefix, band, order, sequence);
         row.waits_at.clone_from(&key);
         if !is_deep {
             here.hosts.insert(host.clone());

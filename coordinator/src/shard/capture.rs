@@ -24,6 +24,18 @@ impl ShardCore {
         let fingerprint = ticket.fingerprint;
         let entry = row.entry.get_or_insert_default();
         entry.status = captured.page.as_ref().map_or(0, |page| page.status);
+        let earlier = self.earlier(id, fingerprint)?;
+        if let (Some(earlier), Some(page)) = (&earlier, &captured.page)
+            && earlier.is_same(page)
+        {
+            self.return_permit(ticket);
+            let same = earlier.seen_as(page.clone());
+            self.unchanged(now, id, fingerprint, &mut row, same)?;
+            self.write_url(id, fingerprint, &row);
+            return Ok(());
+        }
+        Self::seen_changed(now, earlier.as_ref(), &mut row);
+        let entry = row.entry.get_or_insert_default();
         let drops = self
             .sessions
             .get(id)
@@ -116,12 +128,7 @@ impl ShardCore {
         let bytes = fingerprint.to_be_bytes().to_vec();
         let key = keys::sequence(self.shard, id, sequence);
         self.slice.put_bytes(Table::Manifest, key, bytes.clone());
-        for part in &page.parts {
-            let key = keys::digest(keys::COMMON, id, &part.digest);
-            self.slice.put_bytes(Table::Claims, key, bytes.clone());
-            let key = keys::body(&part.digest, id);
-            self.slice.put_bytes(Table::Bodies, key, Vec::new());
-        }
+        self.name_bodies(id, fingerprint, page);
         if let Ok(url) = CrawlUrl::parse(url) {
             let row = SnapshotRow {
                 session: id.to_string(),
@@ -130,6 +137,22 @@ impl ShardCore {
             };
             let key = keys::snapshot(&url.url_hash(), page.fetched_at_millis, id);
             self.slice.put(Table::Snapshots, key, &row);
+        }
+    }
+
+    /// Makes the bodies of a page readable by the session, and keeps them for as long as it.
+    pub(super) fn name_bodies(
+        &mut self,
+        id: &SessionId,
+        fingerprint: Fingerprint,
+        page: &v1::Page,
+    ) {
+        let bytes = fingerprint.to_be_bytes().to_vec();
+        for part in &page.parts {
+            let key = keys::digest(keys::COMMON, id, &part.digest);
+            self.slice.put_bytes(Table::Claims, key, bytes.clone());
+            let key = keys::body(&part.digest, id);
+            self.slice.put_bytes(Table::Bodies, key, Vec::new());
         }
     }
 
@@ -145,14 +168,26 @@ impl ShardCore {
             .sessions
             .get(id)
             .is_some_and(|h| h.shared.spec.ignore_nofollow);
+        let followed = |link: &&v1::Link| ignores || !(captured.nofollow || link.nofollow);
+        let urls = captured.links.iter().filter(followed);
+        let urls = urls.map(|link| link.url.clone()).collect();
+        self.follow_all(now, id, fingerprint, page, urls)
+    }
+
+    /// Admits the links of a page and keeps those that are in scope, for when a shorter path to it shows up.
+    pub(super) fn follow_all(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        fingerprint: Fingerprint,
+        page: (&str, u32),
+        urls: Vec<String>,
+    ) -> Result<(), StoreError> {
         let mut kept = LinksRow::default();
-        for link in &captured.links {
-            if (captured.nofollow || link.nofollow) && !ignores {
-                continue;
-            }
+        for url in urls {
             let admission = Admission {
                 session: id.to_string(),
-                url: link.url.clone(),
+                url,
                 depth: page.1 + 1,
                 hops: 0,
                 found_by: page.0.to_owned(),

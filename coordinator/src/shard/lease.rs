@@ -11,7 +11,7 @@ use proto::{DomainKey, HostKey, SessionId, Timestamp};
 
 use super::core::{Effect, LeaseHere, ShardCore, TicketHere};
 use super::host::OLD_COPY_FOR;
-use super::pick::Pick;
+use super::pick::{Pick, Picked};
 use crate::gate::SessionShared;
 use crate::keys::{self};
 use crate::records::{LeaseRow, TicketRow};
@@ -23,6 +23,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 pub(super) const MAX_CRAWL_DELAY: u64 = 120_000;
 /// Pokes from other parties may be lost in a crash; hosts that are stalled look again after this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// A host whose URLs end without a request gives others a turn between them.
+const NEXT_TURN: Duration = Duration::from_millis(1);
 const MAX_STALLED: usize = 32;
 const DAY: u64 = 24 * 60 * 60 * 1000;
 /// The room that a body takes in the byte budget when the session names no cap.
@@ -124,8 +126,8 @@ impl ShardCore {
         let Some(worker) = self.fleet.take_slot(&domain, self.shard) else {
             return Ok(Start::Stalled);
         };
-        let picks = match is_elsewhere {
-            true => Vec::new(),
+        let picked = match is_elsewhere {
+            true => Picked::default(),
             false => {
                 let count = self.tickets_at_once(key);
                 self.pick(now, key, count, false)?
@@ -136,11 +138,14 @@ impl ShardCore {
             .get(key)
             .map(|h| h.asks.clone())
             .unwrap_or_default();
-        if picks.is_empty() && asks.is_empty() {
+        if picked.picks.is_empty() && asks.is_empty() {
             self.fleet.give_back(&worker, self.shard);
-            return Ok(Start::Done);
+            return Ok(match picked.has_skipped {
+                true => Start::Later(now + NEXT_TURN),
+                false => Start::Done,
+            });
         }
-        self.lease(now, key, worker, picks, asks)?;
+        self.lease(now, key, worker, picked.picks, asks)?;
         Ok(Start::Done)
     }
 
@@ -301,6 +306,12 @@ impl ShardCore {
         });
         lease.sessions.insert(pick.session.clone());
         let entry = pick.row.entry.unwrap_or_default();
+        let earlier = self.earlier(&pick.session, pick.fingerprint)?;
+        let earlier = earlier
+            .filter(|earlier| !earlier.page.truncated)
+            .map(|earlier| earlier.page);
+        let (etag, last_modified) =
+            earlier.map_or_else(Default::default, |page| (page.etag, page.last_modified));
         let mut ticket = v1::Ticket {
             ticket_id,
             kind: if entry.is_sitemap {
@@ -314,6 +325,8 @@ impl ShardCore {
             depth: entry.depth,
             attempt: entry.attempts,
             cookies,
+            etag,
+            last_modified,
             ..v1::Ticket::default()
         };
         if let Some(here) = self.sessions.get(&pick.session) {

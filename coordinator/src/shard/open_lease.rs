@@ -22,7 +22,7 @@ impl ShardCore {
         if !is_open {
             return Ok(());
         }
-        let picks = self.pick(now, key, 4, true)?;
+        let picks = self.pick(now, key, 4, true)?.picks;
         let Some(mut lease) = self.leases.remove(&id) else {
             return Ok(());
         };

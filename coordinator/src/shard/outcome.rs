@@ -186,7 +186,7 @@ impl ShardCore {
             }
             Some(Report::NotModified(same)) => {
                 row.entry.get_or_insert_default().status = same.status;
-                self.set_state(&id, &mut row, UrlState::NotModified);
+                self.not_modified(now, &id, fingerprint, &mut row)?;
             }
             Some(Report::SitemapRead(read)) => {
                 self.sitemap_read(now, &id, &mut row, read)?;

@@ -25,6 +25,14 @@ pub(super) struct Pick {
     pub(super) has_permit: bool,
 }
 
+/// What was chosen.
+#[derive(Default)]
+pub(super) struct Picked {
+    pub(super) picks: Vec<Pick>,
+    /// Something ended without a request, so more may wait behind it.
+    pub(super) has_skipped: bool,
+}
+
 impl ShardCore {
     pub(super) fn tickets_at_once(&self, key: &HostKey) -> usize {
         let interval = self.interval(key, 0).as_millis();
@@ -40,7 +48,7 @@ impl ShardCore {
         key: &HostKey,
         count: usize,
         only_urgent: bool,
-    ) -> Result<Vec<Pick>, StoreError> {
+    ) -> Result<Picked, StoreError> {
         let mut lists = Vec::new();
         for id in self.turn(key) {
             if let Some(list) = self.waiting(now, key, &id, count, only_urgent)? {
@@ -48,26 +56,26 @@ impl ShardCore {
             }
         }
         lists.sort_by_key(|(_, list)| list.front().is_none_or(|(k, _)| keys::queue_band(k) > 0));
-        let mut picks = Vec::new();
-        while picks.len() < count && !lists.is_empty() {
+        let mut picked = Picked::default();
+        while picked.picks.len() < count && !lists.is_empty() {
             let mut left = Vec::new();
             for (id, mut list) in lists {
-                if picks.len() == count {
+                if picked.picks.len() == count {
                     break;
                 }
                 let Some((queue_key, value)) = list.pop_front() else {
                     continue;
                 };
-                if self.pick_one(key, &id, &queue_key, &value, &mut picks)? {
+                if self.pick_one(now, key, &id, (&queue_key, &value), &mut picked)? {
                     left.push((id, list));
                 }
             }
             lists = left;
         }
         if let Some(host) = self.hosts.get_mut(key) {
-            host.served_last = picks.last().map(|pick| pick.session.clone());
+            host.served_last = picked.picks.last().map(|pick| pick.session.clone());
         }
-        Ok(picks)
+        Ok(picked)
     }
 
     /// The sessions of a host, beginning behind the one that was served last.
@@ -131,11 +139,11 @@ impl ShardCore {
     /// Takes one URL out of the queue; false when the session may take no more now.
     fn pick_one(
         &mut self,
+        now: Timestamp,
         key: &HostKey,
         id: &SessionId,
-        queue_key: &[u8],
-        value: &[u8],
-        picks: &mut Vec<Pick>,
+        (queue_key, value): (&[u8], &[u8]),
+        picked: &mut Picked,
     ) -> Result<bool, StoreError> {
         let Some(fingerprint) = keys::fingerprint(value) else {
             return Ok(true);
@@ -144,10 +152,14 @@ impl ShardCore {
             self.slice.delete(Table::Queue, queue_key.to_vec());
             return Ok(true);
         };
+        if self.skip_fresh(now, id, fingerprint, &mut row)? {
+            picked.has_skipped = true;
+            return Ok(true);
+        }
         let Some(here) = self.sessions.get(id) else {
             return Ok(false);
         };
-        let is_first = !picks.iter().any(|pick| pick.session == *id);
+        let is_first = !picked.picks.iter().any(|pick| pick.session == *id);
         let is_leased_here = self
             .hosts
             .get(key)
@@ -174,7 +186,7 @@ impl ShardCore {
         row.entry.get_or_insert_default().attempts += 1;
         self.set_state(id, &mut row, UrlState::Leased);
         self.write_url(id, fingerprint, &row);
-        picks.push(Pick {
+        picked.picks.push(Pick {
             session: id.clone(),
             fingerprint,
             row,
