@@ -14,11 +14,11 @@ const URL_RULES: &[&str] = &[
 ];
 const PARTS: &[&str] = &["markdown", "text", "html", "body", "facts", "selected"];
 
-pub(super) static CRAWL: [Param; 26] = [
-    param("url", Kind::Url, "", "Where to start"),
-    param("urls", Kind::Urls, "", "Several starts, in place of url"),
+pub(super) static CRAWL: [Param; 28] = [
+    param("url", Kind::Url, "", "The start"),
+    param("urls", Kind::Urls, "", "In place of url"),
     aliased(
-        int("max_depth", [0, 100], "3", "Furthest link distance"),
+        int("max_depth", [0, 100], "3", "Most links away"),
         &["depth"],
     ),
     aliased(
@@ -32,31 +32,36 @@ pub(super) static CRAWL: [Param; 26] = [
         "What to return",
     ),
     flag("stay_on_domain", "true", "Keep to the start's domain"),
-    flag(
-        "allow_subdomains",
-        "true",
-        "false: keep to the start's host",
-    ),
+    flag("allow_subdomains", "true", "false: the host only"),
     param(
         "scope",
         Kind::Word(&["domain", "host", "prefix", "any"]),
         "",
-        "In place of the two above",
+        "In place of these two",
     ),
     aliased(
-        param("include", Kind::Texts, "", "Patterns; a URL must match one"),
+        param("include", Kind::Texts, "", "Patterns to keep to"),
         &["include_patterns", "include_paths"],
     ),
     aliased(
-        param("exclude", Kind::Texts, "", "Patterns of URLs to leave out"),
+        param("exclude", Kind::Texts, "", "Patterns to leave out"),
         &["exclude_patterns", "exclude_paths"],
     ),
     param(
         "sitemap",
         Kind::Word(&["skip", "include", "only"]),
         "\"skip\"",
-        "Use of sitemaps",
+        "Sitemaps",
     ),
+    aliased(
+        param("revisit", Kind::Session, "", "Deliver changes since"),
+        &["revisit_session"],
+    ),
+    hidden(flag(
+        "only_due",
+        "false",
+        "Ask only for pages that are likely to have changed",
+    )),
     // A refusal of the code `trap` names it.
     hidden(param(
         "url_rules",

@@ -1,7 +1,7 @@
 //! crawl: start, wait a while, answer with what is there and how to go on.
 
 use proto::v1::scope::Reach;
-use proto::v1::{Budget, Scope, SessionKind, SitemapUse, UrlRules};
+use proto::v1::{Budget, Revisit, Scope, SessionKind, SitemapUse, UrlRules};
 use serde_json::{Value, json};
 
 use super::{Call, Waited, results, spec};
@@ -38,6 +38,7 @@ pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
         allow_traps: has("allow_traps"),
         max_length: 0,
     });
+    spec.revisit = revisit(call)?;
     let format = call.args.text("format").unwrap_or("markdown").to_owned();
     spec.format = Reading::of(&call.args, vec![format.clone()]).written();
     let begun = call.start(spec).await?;
@@ -76,7 +77,24 @@ fn seeds(call: &Call<'_>) -> Result<Vec<String>, Invalid> {
             "contradicts `urls`; give one of the two",
             &json!(url),
         )),
+        (None, true) if call.args.has("revisit") => Ok(Vec::new()),
         (None, true) => Err(Invalid::new("url", "is required", &Value::Null)),
+    }
+}
+
+fn revisit(call: &Call<'_>) -> Result<Option<Revisit>, Invalid> {
+    let only_due = call.args.flag("only_due", false);
+    match call.args.text("revisit") {
+        Some(id) => Ok(Some(Revisit {
+            session_id: id.to_owned(),
+            only_due,
+        })),
+        None if only_due => Err(Invalid::new(
+            "only_due",
+            "needs `revisit`, the session to go back to",
+            &json!(true),
+        )),
+        None => Ok(None),
     }
 }
 

@@ -190,7 +190,7 @@ pub(super) fn captured(entry: Option<LedgerEntry>) -> Result<Page, Box<Failure>>
         return Err(Box::new(Failure::of(Code::Timeout, message)));
     };
     match entry.page.take() {
-        Some(page) if matches!(entry.state(), UrlState::Captured | UrlState::Duplicate) => Ok(page),
+        Some(page) if is_readable(entry.state()) => Ok(page),
         _ => Err(Box::new(pages::failure(&entry))),
     }
 }
@@ -215,4 +215,12 @@ fn text_of(bytes: &[u8], size: u64) -> Option<&str> {
             is_split.then(|| std::str::from_utf8(valid).ok())?
         }
     }
+}
+
+/// Whether a URL's content is there to be read: its own, that of its kept twin, or that of an earlier session.
+const fn is_readable(state: UrlState) -> bool {
+    matches!(
+        state,
+        UrlState::Captured | UrlState::Duplicate | UrlState::NotModified
+    )
 }
