@@ -106,11 +106,17 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct CrawlArgs {
     /// Where to start; absolute http(s) URLs
-    #[arg(value_name = "URL", required_unless_present = "seeds")]
+    #[arg(value_name = "URL", required_unless_present_any = ["seeds", "revisit"])]
     pub(crate) urls: Vec<String>,
     /// File with one start URL a line (# begins a comment)
     #[arg(long, value_name = "FILE")]
     pub(crate) seeds: Option<PathBuf>,
+    /// Deliver only what has changed since this session; without a URL, start where it started
+    #[arg(long, value_name = "ID")]
+    pub(crate) revisit: Option<String>,
+    /// Of the earlier session's pages, ask only for those that are likely to have changed
+    #[arg(long, requires = "revisit")]
+    pub(crate) only_due: bool,
     /// Most pages to deliver, exactly
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_pages: u64,

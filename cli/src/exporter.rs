@@ -6,12 +6,15 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use proto::v1::{LedgerEntry, LedgerRequest, Page, PagesRequest, Part, PartKind, SessionStatus};
+use proto::v1::{
+    LedgerEntry, LedgerRequest, Page, PagesRequest, Part, PartKind, SessionStatus, UrlState,
+};
 use proto::{CrawlUrl, Refusal, Timestamp};
 use serde_json::{Value, json};
 
 use crate::args::Format;
 use crate::sessions::Sessions;
+use crate::summary;
 
 /// Pages asked for at a time.
 const PAGE_WINDOW: u32 = 200;
@@ -102,7 +105,7 @@ impl Exporter {
         }
     }
 
-    /// Writes the rest, the ledger and the summary. Nothing at all where the session holds no page.
+    /// Writes the rest, the ledger and the summary. Nothing at all where the session knows no page.
     pub(crate) async fn finish(
         mut self,
         sessions: &Sessions,
@@ -110,9 +113,10 @@ impl Exporter {
         summary: &Value,
     ) -> Result<bool, ExportError> {
         self.pull(sessions).await?;
-        if self.manifest.is_none() && status.pages == 0 {
+        if status.pages == 0 && summary::count(status, UrlState::NotModified) == 0 {
             return Ok(false);
         }
+        self.open()?;
         self.write_ledger(sessions).await?;
         self.write_file(
             SUMMARY,
@@ -148,7 +152,7 @@ impl Exporter {
         Ok(sessions.body(&self.session, &part.digest).await?)
     }
 
-    fn write_row(&mut self, row: &Value) -> Result<(), ExportError> {
+    fn open(&mut self) -> Result<(), ExportError> {
         let path = self.folder.join(MANIFEST);
         if self.manifest.is_none() {
             fs::create_dir_all(&self.folder).map_err(|why| failed(&self.folder, why))?;
@@ -160,6 +164,12 @@ impl Exporter {
             let file = File::create(&path).map_err(|why| failed(&path, why))?;
             self.manifest = Some(BufWriter::new(file));
         }
+        Ok(())
+    }
+
+    fn write_row(&mut self, row: &Value) -> Result<(), ExportError> {
+        self.open()?;
+        let path = self.folder.join(MANIFEST);
         if let Some(manifest) = &mut self.manifest {
             writeln!(manifest, "{row}").map_err(|why| failed(&path, why))?;
         }
@@ -269,6 +279,11 @@ pub(crate) fn ledger_row(entry: &LedgerEntry) -> Value {
     }
     if entry.is_sitemap {
         row["sitemap"] = json!(true);
+    }
+    if let Some(visit) = &entry.visit {
+        row["visited_at"] = json!(Timestamp::from_millis(visit.at_millis).rfc3339());
+        row["changed_at"] = json!(Timestamp::from_millis(visit.changed_at_millis).rfc3339());
+        row["next_visit_in_s"] = json!(visit.interval_millis / 1_000);
     }
     if let Some(facts) = &entry.sitemap {
         for (key, text) in [

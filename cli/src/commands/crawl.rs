@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use proto::v1::control_request::Order;
 use proto::v1::{
-    Budget, FetchOptions, Scope, SessionKind, SessionSpec, SessionState, SessionStatus, SitemapUse,
-    UrlRules, scope,
+    Budget, FetchOptions, Revisit, Scope, SessionKind, SessionSpec, SessionState, SessionStatus,
+    SitemapUse, UrlRules, scope,
 };
 use proto::{Clock, CrawlUrl, SessionId};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,17 @@ const WATCH_AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) async fn crawl(settings: &Settings, args: CrawlArgs) -> Result<ExitCode, Failure> {
     let seeds = seeds(&args)?;
-    let spec = spec(&args, &seeds);
+    let revisit = match &args.revisit {
+        Some(id) => Some(Revisit {
+            session_id: session_id(id)?,
+            only_due: args.only_due,
+        }),
+        None => None,
+    };
+    let spec = SessionSpec {
+        revisit,
+        ..spec(&args, &seeds)
+    };
     if let Some(folder) = &args.output.output {
         Exporter::new(folder, args.output.format, "")
             .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -274,7 +284,7 @@ fn seeds(args: &CrawlArgs) -> Result<Vec<String>, Failure> {
                 .map(str::to_owned),
         );
     }
-    if texts.is_empty() {
+    if texts.is_empty() && args.revisit.is_none() {
         return Err(Failure::Usage("there is no start URL".into()));
     }
     let mut seen = BTreeSet::new();
