@@ -123,6 +123,18 @@ pub(crate) struct CrawlArgs {
     /// Most links away from a seed
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) max_depth: u32,
+    /// Most pages to deliver of one registrable domain, exactly
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_pages_per_domain: Option<u64>,
+    /// Which URLs of a host go out first; strict: one at a time, the same pages at each run
+    #[arg(long, value_enum, default_value_t = Walk::Breadth)]
+    pub(crate) order: Walk,
+    /// What the best pages are about; for --order best
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) query: Option<String>,
+    /// One URL of each host in turn
+    #[arg(long)]
+    pub(crate) host_fair: bool,
     /// Which URLs belong to the crawl
     #[arg(long, value_enum, default_value_t = Reach::Domain)]
     pub(crate) scope: Reach,
@@ -212,6 +224,19 @@ pub(crate) struct MapArgs {
     /// Print one JSON object a line, with lastmod, changefreq and priority
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which URLs go out first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Walk {
+    /// The nearest to a seed
+    Breadth,
+    /// The furthest from a seed
+    Depth,
+    /// By distance, sitemap, links and the words of --query
+    Best,
+    /// The nearest to a seed, one at a time over all hosts
+    Strict,
 }
 
 /// Which URLs belong to a crawl.

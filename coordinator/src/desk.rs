@@ -168,7 +168,7 @@ impl Desk {
             job.publish(&total.sum, now);
         }
         match job.next(&total, now) {
-            Step::Stay => {}
+            Step::Stay => self.mailroom.poke(job.give_turn(&total)),
             Step::Enter(phase) => self.enter(job, phase, now),
             Step::TellAgain => self.announce(job, now),
             Step::End(how) => self.end(job, how, &total.sum, now),

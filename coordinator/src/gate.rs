@@ -13,6 +13,8 @@ use parking_lot::{Mutex, RwLock};
 use proto::v1::{self, SessionKind, SessionState, UrlState};
 use proto::{CompiledScope, SessionId, Timestamp, UrlRules};
 
+use crate::order::Walk;
+
 /// Where a session is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -32,6 +34,7 @@ pub(crate) struct SessionShared {
     pub(crate) spec: v1::SessionSpec,
     pub(crate) scope: CompiledScope,
     pub(crate) rules: UrlRules,
+    pub(crate) walk: Walk,
     /// The session whose pages it goes back to.
     pub(crate) revisits: Option<SessionId>,
     pub(crate) started: Timestamp,
@@ -39,6 +42,8 @@ pub(crate) struct SessionShared {
     phase: Mutex<Phase>,
     permits: Mutex<Permits>,
     board: Mutex<Board>,
+    /// Where in the order the one URL is that may go out, in a session with the strict order.
+    turn: Mutex<Option<Vec<u8>>>,
     is_announced: AtomicBool,
     /// No lease is given after this moment.
     deadline: Option<Timestamp>,
@@ -64,12 +69,16 @@ pub(crate) struct Tally {
     pub(crate) hosts: u32,
     pub(crate) next_start: u64,
     pub(crate) is_settled: bool,
+    /// Where in the order the first URL is that waits, in a session with the strict order.
+    pub(crate) head: Option<Vec<u8>>,
 }
 
 /// What a session's board says in all.
 #[derive(Debug)]
 pub(crate) struct Total {
     pub(crate) sum: Tally,
+    /// The first of the heads, and its shard.
+    pub(crate) head: Option<(Vec<u8>, u16)>,
     /// Every shard that takes part is in the sum.
     pub(crate) is_whole: bool,
     /// Every shard that posted has settled.
@@ -131,6 +140,8 @@ impl SessionShared {
             scope,
             revisits,
             started,
+            walk: Walk::of(&spec, started),
+            turn: Mutex::new(None),
             rules: UrlRules::of_session(&spec.url_rules.unwrap_or_default(), started),
             seed_hosts: hosts.map(|host| host.to_string()).collect(),
             phase: Mutex::new(phase),
@@ -178,11 +189,33 @@ impl SessionShared {
         for tally in board.posted.values() {
             sum.add(tally);
         }
+        let heads = board.posted.iter();
+        let heads = heads.filter_map(|(shard, tally)| Some((tally.head.clone()?, *shard)));
         Total {
             sum,
+            head: heads.min(),
             is_whole: board.silent.is_empty(),
             is_settled: board.posted.values().all(|tally| tally.is_settled),
         }
+    }
+
+    /// How many URLs were admitted as of the last commits.
+    pub(crate) fn admitted(&self) -> u64 {
+        let board = self.board.lock();
+        board.posted.values().map(|tally| tally.admitted).sum()
+    }
+
+    /// Whether a place in the order may go out: any may, but for the strict order.
+    pub(crate) fn is_turn(&self, place: &[u8]) -> bool {
+        !self.walk.is_strict() || self.turn.lock().as_deref() == Some(place)
+    }
+
+    /// Gives the turn to a place in the order; false when it has it.
+    pub(crate) fn give_turn(&self, place: Vec<u8>) -> bool {
+        let mut turn = self.turn.lock();
+        let is_new = turn.as_ref() != Some(&place);
+        *turn = Some(place);
+        is_new
     }
 
     /// The shards that take part.

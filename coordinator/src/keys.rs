@@ -30,6 +30,14 @@ pub(crate) fn host_of_session(shard: u16, session: &SessionId, host: &HostKey) -
     key
 }
 
+/// `shard, session, "domain ", domain`: the pages of the session there.
+pub(crate) fn pages_of_domain(shard: u16, session: &SessionId, domain: &DomainKey) -> Vec<u8> {
+    let mut key = of_session(shard, session);
+    key.extend_from_slice(b"domain ");
+    key.extend_from_slice(domain.as_str().as_bytes());
+    key
+}
+
 /// `shard, session, domain`: the cookies of the session there.
 pub(crate) fn cookies(shard: u16, session: &SessionId, domain: &DomainKey) -> Vec<u8> {
     let mut key = of_session(shard, session);
@@ -68,12 +76,13 @@ pub(crate) fn queue_prefix(shard: u16, place: &str, session: &SessionId) -> Vec<
     key
 }
 
-/// `shard, place, session, band, order, sequence`: where one URL waits.
-pub(crate) fn queue(prefix: &[u8], band: u8, order: u32, sequence: u64) -> Vec<u8> {
+/// `shard, place, session, band, order, sequence, rest`: where one URL waits. The rest tells URLs of one sequence apart.
+pub(crate) fn queue(prefix: &[u8], band: u8, order: u32, sequence: u64, rest: &[u8]) -> Vec<u8> {
     let mut key = prefix.to_vec();
     key.push(band);
     key.extend_from_slice(&order.to_be_bytes());
     key.extend_from_slice(&sequence.to_be_bytes());
+    key.extend_from_slice(rest);
     key
 }
 
@@ -86,10 +95,22 @@ pub(crate) fn queue_place(key: &[u8]) -> Option<(String, SessionId)> {
     Some((place, SessionId::from_bytes(session)))
 }
 
+/// Where the place and the session of a queue key end.
+fn queue_place_end(key: &[u8]) -> Option<usize> {
+    let host = key.get(2..)?.iter().position(|byte| *byte == 0)?;
+    Some(2 + host + 1 + 16)
+}
+
+/// What a queue key says of the order, to be compared across hosts and shards.
+pub(crate) fn queue_order(key: &[u8]) -> &[u8] {
+    queue_place_end(key)
+        .and_then(|at| key.get(at..))
+        .unwrap_or_default()
+}
+
 /// The band of a queue key.
 pub(crate) fn queue_band(key: &[u8]) -> u8 {
-    let at = key.len().checked_sub(13);
-    at.and_then(|at| key.get(at)).copied().unwrap_or(u8::MAX)
+    queue_place_end(key).map_or(u8::MAX, |at| key.get(at).copied().unwrap_or(u8::MAX))
 }
 
 /// `"numbers", shard`: the end of the numbers that the shard may have given.
@@ -180,18 +201,20 @@ pub(crate) fn fingerprint(bytes: &[u8]) -> Option<Fingerprint> {
 mod tests {
     use proto::{HostKey, SessionId};
 
-    use super::{queue, queue_band, queue_place, queue_prefix};
+    use super::{queue, queue_band, queue_order, queue_place, queue_prefix};
 
     #[test]
     fn a_queue_key_is_read_back_and_orders_by_band_then_depth() {
         let session = SessionId::from_bytes([7; 16]);
         let host = HostKey::parse("https://a.test/").unwrap();
         let prefix = queue_prefix(3, host.as_str(), &session);
-        let urgent = queue(&prefix, 0, 9, 9);
-        let shallow = queue(&prefix, 2, 1, 8);
-        let deep = queue(&prefix, 2, 2, 1);
+        let urgent = queue(&prefix, 0, 9, 9, &[]);
+        let shallow = queue(&prefix, 2, 1, 8, &[]);
+        let deep = queue(&prefix, 2, 2, 1, b"rest");
         assert!(urgent < shallow && shallow < deep);
-        assert_eq!(queue_band(&deep), 2);
+        assert_eq!((queue_band(&urgent), queue_band(&deep)), (0, 2));
+        let elsewhere = queue(&queue_prefix(9, "http://z", &session), 2, 1, 8, &[]);
+        assert_eq!(queue_order(&shallow), queue_order(&elsewhere));
         assert_eq!(
             queue_place(&deep),
             Some(("https://a.test".to_owned(), session))

@@ -25,6 +25,7 @@ mod gate;
 mod grpc;
 mod keys;
 mod metrics;
+mod order;
 mod records;
 pub mod ring;
 mod shard;

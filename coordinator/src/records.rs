@@ -22,6 +22,15 @@ pub(crate) struct UrlRow {
     /// Tries that ended with the host's push-back.
     #[prost(uint32, tag = "6")]
     pub(crate) push_backs: u32,
+    /// How well the text of the best link to it fits the query, from 0 to 1.
+    #[prost(float, tag = "7")]
+    pub(crate) relevance: f32,
+    /// Links to it that were seen.
+    #[prost(uint32, tag = "8")]
+    pub(crate) in_links: u32,
+    /// Its place in the strict order.
+    #[prost(uint64, tag = "9")]
+    pub(crate) rank: u64,
 }
 
 /// What is known of a host.
@@ -114,6 +123,22 @@ pub(crate) struct CountersRow {
     /// Tries that were made again because the one before failed.
     #[prost(uint64, tag = "11")]
     pub(crate) retries: u64,
+    /// The link texts that were read, for the weight of a query's words.
+    #[prost(message, optional, tag = "12")]
+    pub(crate) corpus: Option<CorpusRow>,
+}
+
+/// Link texts as BM25 counts them.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CorpusRow {
+    #[prost(uint64, tag = "1")]
+    pub(crate) texts: u64,
+    /// Words of all texts.
+    #[prost(uint64, tag = "2")]
+    pub(crate) words: u64,
+    /// Texts that hold each word of the query, in its order.
+    #[prost(uint64, repeated, tag = "3")]
+    pub(crate) with_word: Vec<u64>,
 }
 
 /// The cookies of a session at a domain, the oldest first.
@@ -170,6 +195,15 @@ pub(crate) struct Admission {
     pub(crate) facts: Option<v1::SitemapFacts>,
     #[prost(enumeration = "Via", tag = "7")]
     pub(crate) via: i32,
+    /// How well the link's text fits the query, from 0 to 1.
+    #[prost(float, tag = "8")]
+    pub(crate) relevance: f32,
+    /// Its place among the URLs of its depth in the strict order.
+    #[prost(uint64, tag = "9")]
+    pub(crate) rank: u64,
+    /// The link was admitted before, with a longer path.
+    #[prost(bool, tag = "10")]
+    pub(crate) is_repeat: bool,
 }
 
 /// What led to a URL.

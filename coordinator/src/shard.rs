@@ -16,9 +16,11 @@ mod lease;
 mod mail;
 mod open_lease;
 mod outcome;
+mod permit;
 mod pick;
 mod restore;
 mod revisit;
+mod rows;
 mod settle;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,8 @@ pub enum Code {
     OutOfScope,
     /// It is further from the seeds than the session goes.
     TooDeep,
+    /// Its domain has delivered all the pages that the session allows it.
+    DomainLimit,
     /// The address is private, loopback, link-local, metadata or otherwise not public.
     BlockedAddress,
     /// The scheme is neither http nor https.
@@ -73,11 +75,12 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Robots,
         Self::RobotsUnreachable,
         Self::OutOfScope,
         Self::TooDeep,
+        Self::DomainLimit,
         Self::BlockedAddress,
         Self::BlockedScheme,
         Self::Noindex,
@@ -115,6 +118,7 @@ impl Code {
             Self::RobotsUnreachable => "robots_unreachable",
             Self::OutOfScope => "out_of_scope",
             Self::TooDeep => "too_deep",
+            Self::DomainLimit => "domain_limit",
             Self::BlockedAddress => "blocked_address",
             Self::BlockedScheme => "blocked_scheme",
             Self::Noindex => "noindex",
@@ -162,6 +166,7 @@ impl Code {
             }
             Self::OutOfScope => "Widen the scope, or name the URL as a seed.",
             Self::TooDeep => "Raise max_depth, or name the URL as a seed.",
+            Self::DomainLimit => "Raise max_pages_per_domain.",
             Self::BlockedAddress => {
                 "Private and local addresses are refused; the operator can let a network through with --allow-net CIDR."
             }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use proto::v1::control_request::Order;
 use proto::v1::{
     Budget, FetchOptions, Revisit, Scope, SessionKind, SessionSpec, SessionState, SessionStatus,
-    SitemapUse, UrlRules, scope,
+    SitemapUse, Strategy, UrlRules, WalkOrder, scope,
 };
 use proto::{Clock, CrawlUrl, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, print, stop_signal};
-use crate::args::{CrawlArgs, OutputArgs, Reach, ResumeArgs, Sitemap};
+use crate::args::{CrawlArgs, OutputArgs, Reach, ResumeArgs, Sitemap, Walk};
 use crate::door::{Door, Use};
 use crate::exporter::Exporter;
 use crate::progress::{Progress, say};
@@ -322,6 +322,12 @@ fn spec(args: &CrawlArgs, seeds: &[String]) -> SessionSpec {
         Sitemap::Include => SitemapUse::Include,
         Sitemap::Only => SitemapUse::Only,
     };
+    let order = match args.order {
+        Walk::Breadth => WalkOrder::Breadth,
+        Walk::Depth => WalkOrder::Depth,
+        Walk::Best => WalkOrder::Best,
+        Walk::Strict => WalkOrder::Strict,
+    };
     let max_time = args.max_time.map_or(0, |span| span.0.as_millis());
     let keep = if args.output.output.is_some() {
         Exporter::parts(args.output.format)
@@ -341,6 +347,7 @@ fn spec(args: &CrawlArgs, seeds: &[String]) -> SessionSpec {
             max_depth: Some(args.max_depth),
             max_bytes: args.max_bytes.unwrap_or(0),
             max_millis: u64::try_from(max_time).unwrap_or(u64::MAX),
+            max_pages_per_domain: args.max_pages_per_domain.unwrap_or(0),
         }),
         fetch: Some(FetchOptions {
             keep: keep.into_iter().map(Into::into).collect(),
@@ -354,6 +361,12 @@ fn spec(args: &CrawlArgs, seeds: &[String]) -> SessionSpec {
             sort_query: args.sort_query,
             allow_traps: args.allow_traps,
             max_length: 0,
+        }),
+        strategy: Some(Strategy {
+            order: order.into(),
+            query: args.query.clone().unwrap_or_default(),
+            weights: None,
+            host_fair: args.host_fair,
         }),
         request_id: SessionId::random().to_string(),
         ..SessionSpec::default()

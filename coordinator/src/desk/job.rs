@@ -29,13 +29,17 @@ pub(crate) enum Step {
     End(SessionState),
 }
 
+/// Whether something is out that may still change what waits.
+fn is_busy(sum: &Tally) -> bool {
+    sum.of(UrlState::Leased) + sum.of(UrlState::Fetched) + sum.outbox > 0
+}
+
 /// What the session's numbers mean while it runs.
 fn verdict(shared: &SessionShared, sum: &Tally, now: Timestamp) -> Option<Phase> {
     if shared.is_past_deadline(now) {
         return Some(Phase::Stopping(SessionState::TimeLimit));
     }
-    let is_busy = sum.of(UrlState::Leased) + sum.of(UrlState::Fetched) + sum.outbox > 0;
-    if is_busy {
+    if is_busy(sum) {
         return None;
     }
     let is_waiting = sum.of(UrlState::Queued) + sum.of(UrlState::Waiting) > 0;
@@ -136,6 +140,17 @@ impl Job {
                 }
             }
         }
+    }
+
+    /// Gives the first URL of a strict order its turn once all before it is done; answers the shard that has it.
+    pub(crate) fn give_turn(&self, total: &Total) -> Option<u16> {
+        let is_ready = self.shared.walk.is_strict()
+            && self.shared.phase() == Phase::Running
+            && self.seeding.is_empty()
+            && total.is_whole
+            && !is_busy(&total.sum);
+        let (place, shard) = total.head.clone().filter(|_| is_ready)?;
+        self.shared.give_turn(place).then_some(shard)
     }
 
     pub(crate) fn publish(&mut self, sum: &Tally, now: Timestamp) {

@@ -1,11 +1,13 @@
 //! Checks a session's spec at the door; what passes holds everywhere behind it.
 
-use proto::v1::{self, SessionKind, SessionSpec};
+use proto::v1::{self, SessionKind, SessionSpec, WalkOrder};
 use proto::{CompiledScope, CrawlUrl, Refusal, SessionId};
 
 use crate::catalog::Catalog;
+use crate::order::check_weights;
 
 const MAX_SEEDS: usize = 100_000;
+const MAX_QUERY: usize = 1_000;
 
 /// Checks a spec, makes its seeds canonical and compiles its scope.
 pub(super) fn checked(
@@ -25,6 +27,7 @@ pub(super) fn checked(
             "only a crawl or a batch goes back to the pages of an earlier session",
         ));
     }
+    check_strategy(&spec)?;
     let count = spec.seeds.len();
     if count == 0 {
         return Err(Refusal::argument(
@@ -56,6 +59,41 @@ pub(super) fn checked(
         CompiledScope::compile(&scope, &urls).map_err(|error| Refusal::argument("scope", error))?;
     spec.seeds = urls.iter().map(ToString::to_string).collect();
     Ok((spec, scope))
+}
+
+fn check_strategy(spec: &SessionSpec) -> Result<(), Refusal> {
+    let Some(strategy) = &spec.strategy else {
+        return Ok(());
+    };
+    let fault = |field: &str, why: String| Err(Refusal::argument(field, why));
+    if spec.kind() != SessionKind::Crawl {
+        let why = "only a crawl has a `strategy`";
+        return fault("strategy", why.to_owned());
+    }
+    if WalkOrder::try_from(strategy.order).is_err() {
+        let why = "`order` must be breadth, depth, best or strict";
+        return fault("strategy.order", why.to_owned());
+    }
+    let is_best = strategy.order() == WalkOrder::Best;
+    if !strategy.query.is_empty() && !is_best {
+        let why = "a `query` is for the order `best`; choose that, or leave the query out";
+        return fault("strategy.query", why.to_owned());
+    }
+    let length = strategy.query.chars().count();
+    if length > MAX_QUERY {
+        let why = format!("`query` has {length} characters; at most {MAX_QUERY} are taken");
+        return fault("strategy.query", why);
+    }
+    match &strategy.weights {
+        None => Ok(()),
+        Some(_) if !is_best => {
+            let why = "`weights` are for the order `best`; choose that, or leave them out";
+            fault("strategy.weights", why.to_owned())
+        }
+        Some(weights) => {
+            check_weights(weights).map_err(|why| Refusal::argument("strategy.weights", why))
+        }
+    }
 }
 
 /// A session that revisits one of the same owner begins where that began, unless it names its own seeds.

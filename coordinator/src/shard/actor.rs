@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::{Decision, Effect, ShardCore};
 use crate::records::Mail;
 use crate::shards::Surroundings;
+use crate::store::StoreError;
 use crate::store::committer::{Committer, Submission, Writer};
 use crate::store::{Ack, Batch};
 
@@ -136,21 +137,25 @@ impl Actor for ShardActor {
             other => state.core.take(now, other)?,
         }
         state.core.advance(now)?;
-        self.submit(&myself, state);
+        self.submit(&myself, state)?;
         self.set_alarm(&myself, state, now);
         Ok(())
     }
 }
 
 impl ShardActor {
-    fn submit(&self, myself: &ActorRef<ShardMsg>, state: &mut ShardState) {
-        let effects = state.core.finish();
+    fn submit(
+        &self,
+        myself: &ActorRef<ShardMsg>,
+        state: &mut ShardState,
+    ) -> Result<(), StoreError> {
+        let effects = state.core.finish()?;
         if !state.core.slice().is_dirty() {
             match state.unsafe_yet.back_mut() {
                 Some((_, waiting)) => waiting.extend(effects),
                 None => self.carry_out(myself, effects),
             }
-            return;
+            return Ok(());
         }
         let (number, batch) = state.core.slice().take();
         state.unsafe_yet.push_back((number, effects));
@@ -172,6 +177,7 @@ impl ShardActor {
             ack: Ack::Os,
             done: Box::new(done),
         });
+        Ok(())
     }
 
     fn committed(&self, myself: &ActorRef<ShardMsg>, state: &mut ShardState, number: u64) {

@@ -2,13 +2,17 @@
 //!
 //! Admitting is idempotent by session and fingerprint, so mail that comes twice changes nothing the second time.
 
+use std::collections::BTreeMap;
+
 use proto::v1::{SessionKind, UrlState};
 use proto::{Code, CrawlUrl, HostKey, SessionId, Timestamp};
 
-use super::core::{DEEP, Effect, ShardCore, state_of};
+use super::core::{DEEP, Effect, ShardCore};
 use super::mail::shorter;
+use super::rows::state_of;
 use crate::gate::Phase;
 use crate::keys::{self, Fingerprint};
+use crate::order::Candidate;
 use crate::records::{Admission, LinksRow, Mail, UrlRow, Via};
 use crate::store::{StoreError, Table};
 
@@ -31,11 +35,13 @@ impl ShardCore {
         session: &SessionId,
         urls: &[CrawlUrl],
     ) -> Result<(), StoreError> {
+        let ranks = self.ranks_of_seeds(session);
         for url in urls {
             let admission = Admission {
                 session: session.to_string(),
                 url: url.as_str().to_owned(),
                 via: Via::Seed.into(),
+                rank: ranks.get(url.as_str()).copied().unwrap_or(0),
                 ..Admission::default()
             };
             self.admit(now, &admission)?;
@@ -44,6 +50,19 @@ impl ShardCore {
             session: session.clone(),
         });
         Ok(())
+    }
+
+    /// The places of the seeds in a strict order.
+    fn ranks_of_seeds(&self, session: &SessionId) -> BTreeMap<String, u64> {
+        let shared = self.directory.get(session);
+        let Some(shared) = shared.filter(|shared| shared.walk.is_strict()) else {
+            return BTreeMap::new();
+        };
+        let mut ranks = BTreeMap::new();
+        for (seed, rank) in shared.spec.seeds.iter().zip(0..) {
+            ranks.entry(seed.clone()).or_insert(rank);
+        }
+        ranks
     }
 
     /// Admits here or mails to the shard that owns the URL's domain.
@@ -111,6 +130,9 @@ impl ShardCore {
         let mut row = UrlRow {
             is_seed: given.via() == Via::Seed,
             is_redirect_target: given.via() == Via::Redirect,
+            relevance: given.relevance,
+            in_links: u32::from(given.via() == Via::Link),
+            rank: given.rank,
             ..UrlRow::default()
         };
         let entry = row.entry.get_or_insert_default();
@@ -181,13 +203,12 @@ impl ShardCore {
         {
             self.want_sitemaps(now, id, &host)?;
         }
+        let has_learned = self.learn(id, &mut row, given);
         let entry = row.entry.get_or_insert_default();
-        if given.facts.is_some() && entry.sitemap.is_none() {
-            entry.sitemap.clone_from(&given.facts);
-        } else if given.depth >= entry.depth {
+        let is_shorter = given.depth < entry.depth;
+        if !has_learned && !is_shorter {
             return Ok(());
         }
-        let is_shorter = given.depth < entry.depth;
         entry.depth = entry.depth.min(given.depth);
         if let Some(page) = entry.page.as_mut() {
             page.depth = entry.depth;
@@ -195,10 +216,8 @@ impl ShardCore {
         let target = entry.target.clone();
         let hops = entry.hops;
         let state = entry.state();
-        let has_new_order = !is_shorter
-            && self.revisits(id)
-            && matches!(state, UrlState::Queued | UrlState::Waiting);
-        if has_new_order {
+        let may_move = has_learned && !is_shorter && self.moves(id);
+        if may_move && matches!(state, UrlState::Queued | UrlState::Waiting) {
             self.take_out(&mut row);
             self.place(id, fingerprint, &mut row)?;
         }
@@ -238,6 +257,29 @@ impl ShardCore {
         Ok(())
     }
 
+    /// Takes in what another mention says of a URL; answers whether that is new.
+    fn learn(&self, id: &SessionId, row: &mut UrlRow, given: &Admission) -> bool {
+        let entry = row.entry.get_or_insert_default();
+        let has_facts = given.facts.is_some() && entry.sitemap.is_none();
+        if has_facts {
+            entry.sitemap.clone_from(&given.facts);
+        }
+        let waits = matches!(
+            entry.state(),
+            UrlState::Queued | UrlState::Waiting | UrlState::TooDeep
+        );
+        let is_scored = self
+            .sessions
+            .get(id)
+            .is_some_and(|here| here.shared.walk.is_scored());
+        let is_another = waits && is_scored && given.via() == Via::Link && !given.is_repeat;
+        if is_another {
+            row.in_links = row.in_links.saturating_add(1);
+            row.relevance = row.relevance.max(given.relevance);
+        }
+        has_facts || is_another
+    }
+
     fn relax(
         &mut self,
         now: Timestamp,
@@ -254,17 +296,19 @@ impl ShardCore {
                 depth: given.depth + 1,
                 hops: 0,
                 found_by: given.url.clone(),
-                facts: None,
                 via: Via::Link.into(),
+                is_repeat: true,
+                ..Admission::default()
             };
             self.route(now, id, onward)?;
         }
         Ok(())
     }
 
-    fn revisits(&self, id: &SessionId) -> bool {
+    /// Whether what is learned of a URL may move it in its queue.
+    fn moves(&self, id: &SessionId) -> bool {
         let here = self.sessions.get(id);
-        here.is_some_and(|here| here.shared.revisits.is_some())
+        here.is_some_and(|here| here.shared.revisits.is_some() || here.shared.walk.is_scored())
     }
 
     fn reads_sitemaps(&self, id: &SessionId) -> bool {
@@ -280,7 +324,7 @@ impl ShardCore {
         row: &mut UrlRow,
     ) -> Result<(), StoreError> {
         let entry = row.entry.get_or_insert_default();
-        let order = self.rank(id, fingerprint, entry)?.order(entry.depth);
+        let rank = self.rank(id, fingerprint, entry)?;
         let Some(here) = self.sessions.get_mut(id) else {
             return Ok(());
         };
@@ -298,10 +342,23 @@ impl ShardCore {
             (false, false) => 2,
         };
         let place = if is_deep { DEEP } else { host.as_str() };
-        let sequence = here.counters.queue_next;
+        let walk = &here.shared.walk;
+        let order = rank.order(walk.place(&Candidate {
+            depth: entry.depth,
+            facts: entry.sitemap.as_ref(),
+            relevance: row.relevance,
+            in_links: row.in_links,
+        }));
+        let next = here.counters.queue_next;
         here.counters.queue_next += 1;
         let prefix = keys::queue_prefix(self.shard, place, id);
-        let key = keys::queue(&prefix, band, order, sequence);
+        let key = if walk.is_strict() {
+            keys::queue(&prefix, band, order, row.rank, &fingerprint.to_be_bytes())
+        } else if walk.is_newest_first() {
+            keys::queue(&prefix, band, order, u64::MAX - next, &[])
+        } else {
+            keys::queue(&prefix, band, order, next, &[])
+        };
         row.waits_at.clone_from(&key);
         if !is_deep {
             here.hosts.insert(host.clone());
@@ -344,10 +401,11 @@ impl ShardCore {
         if urls.is_empty() {
             urls.push(format!("{host}/sitemap.xml"));
         }
-        for url in urls {
+        for (url, rank) in urls.into_iter().zip(0..) {
             let admission = Admission {
                 session: id.to_string(),
                 url,
+                rank,
                 found_by: host.robots_url(),
                 via: Via::SitemapDocument.into(),
                 ..Admission::default()

@@ -1,10 +1,9 @@
 //! Pages and sitemaps that were read: the permit is spent once, and what was found in them is admitted.
 
 use proto::v1::{self, UrlState};
-use proto::{CrawlUrl, SessionId, Timestamp};
+use proto::{CrawlUrl, HostKey, SessionId, Timestamp};
 
 use super::core::{ShardCore, TicketHere};
-use super::lease::reserve;
 use crate::gate::Phase;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, LinksRow, SnapshotRow, UrlRow, Via};
@@ -40,7 +39,7 @@ impl ShardCore {
             .sessions
             .get(id)
             .is_some_and(|h| h.shared.drops_duplicates());
-        if ticket.has_permit {
+        if ticket.permit.is_some() {
             self.claiming.insert((id.clone(), fingerprint));
         }
         if !drops || captured.content_digest.is_empty() {
@@ -63,22 +62,17 @@ impl ShardCore {
         mut row: UrlRow,
         mut captured: v1::Captured,
     ) -> Result<(), StoreError> {
-        let shard = self.shard;
-        let has_permit = self.claiming.remove(&(id.clone(), fingerprint));
+        let mut page = captured.page.take().unwrap_or_default();
+        let url = row.entry.get_or_insert_default().url.clone();
+        let title = page.title.clone();
+        let Ok(host) = HostKey::parse(&url) else {
+            return Ok(());
+        };
+        let is_spent = self.spend_permit(id, fingerprint, &host, page.size)?;
         let Some(here) = self.sessions.get_mut(id) else {
             return Ok(());
         };
-        let mut page = captured.page.take().unwrap_or_default();
-        let reserve = reserve(&here.shared);
-        let freed = {
-            let mut permits = here.shared.permits();
-            if has_permit || permits.take(shard, reserve) {
-                Some(permits.spend(shard, page.size))
-            } else {
-                None
-            }
-        };
-        let Some(freed) = freed else {
+        if !is_spent {
             // Another page holds the last permit and may still give it back: this one is fetched again then.
             row.fetched = None;
             if let Phase::Settling(how) = here.shared.phase() {
@@ -88,7 +82,7 @@ impl ShardCore {
             }
             self.write_url(id, fingerprint, &row);
             return Ok(());
-        };
+        }
         let sequence = here.counters.pages;
         here.counters.pages += 1;
         here.counters.bytes += page.size;
@@ -96,7 +90,7 @@ impl ShardCore {
         page.session_id = id.to_string();
         page.depth = entry.depth;
         page.sitemap.clone_from(&entry.sitemap);
-        let (url, depth) = (entry.url.clone(), entry.depth);
+        let depth = entry.depth;
         if page.fetched_at_millis == 0 {
             page.fetched_at_millis = now.as_millis();
         }
@@ -106,13 +100,13 @@ impl ShardCore {
         row.fetched = None;
         self.set_state(id, &mut row, UrlState::Captured);
         self.write_url(id, fingerprint, &row);
-        self.poke(freed);
         let follows = self
             .sessions
             .get(id)
             .is_some_and(|h| h.shared.follows_links());
         if follows {
-            self.links(now, id, fingerprint, (&url, depth), &captured)?;
+            let links = self.links(id, &title, &captured);
+            self.follow_all(now, id, fingerprint, (&url, depth), links)?;
         }
         Ok(())
     }
@@ -156,22 +150,30 @@ impl ShardCore {
         }
     }
 
+    /// The links of a page that are followed, and how well each fits the session's query.
     fn links(
         &mut self,
-        now: Timestamp,
         id: &SessionId,
-        fingerprint: Fingerprint,
-        page: (&str, u32),
+        title: &str,
         captured: &v1::Captured,
-    ) -> Result<(), StoreError> {
-        let ignores = self
-            .sessions
-            .get(id)
-            .is_some_and(|h| h.shared.spec.ignore_nofollow);
+    ) -> Vec<(String, f32)> {
+        let Some(here) = self.sessions.get_mut(id) else {
+            return Vec::new();
+        };
+        let shared = here.shared.clone();
+        let ignores = shared.spec.ignore_nofollow;
         let followed = |link: &&v1::Link| ignores || !(captured.nofollow || link.nofollow);
-        let urls = captured.links.iter().filter(followed);
-        let urls = urls.map(|link| link.url.clone()).collect();
-        self.follow_all(now, id, fingerprint, page, urls)
+        let links = captured.links.iter().filter(followed);
+        if !shared.walk.reads_text() {
+            return links.map(|link| (link.url.clone(), 0.0)).collect();
+        }
+        let corpus = here.counters.corpus.get_or_insert_default();
+        let title = shared.walk.relevance(title, corpus);
+        let fit = |link: &v1::Link| {
+            let relevance = shared.walk.relevance_of_link(&link.anchor, title, corpus);
+            (link.url.clone(), relevance)
+        };
+        links.map(fit).collect()
     }
 
     /// Admits the links of a page and keeps those that are in scope, for when a shorter path to it shows up.
@@ -181,18 +183,19 @@ impl ShardCore {
         id: &SessionId,
         fingerprint: Fingerprint,
         page: (&str, u32),
-        urls: Vec<String>,
+        links: Vec<(String, f32)>,
     ) -> Result<(), StoreError> {
         let mut kept = LinksRow::default();
-        for url in urls {
+        for (link, rank) in self.in_order(id, links) {
             let admission = Admission {
                 session: id.to_string(),
-                url,
+                url: link.0,
                 depth: page.1 + 1,
-                hops: 0,
                 found_by: page.0.to_owned(),
-                facts: None,
                 via: Via::Link.into(),
+                relevance: link.1,
+                rank,
+                ..Admission::default()
             };
             kept.urls.extend(self.follow(now, id, admission)?);
         }
@@ -201,6 +204,25 @@ impl ShardCore {
             self.slice.put(Table::Links, key, &kept);
         }
         Ok(())
+    }
+
+    /// What was found in one document, with the place of each in the strict order.
+    fn in_order<T>(&self, id: &SessionId, mut found: Vec<T>) -> Vec<(T, u64)> {
+        let Some(here) = self.sessions.get(id) else {
+            return Vec::new();
+        };
+        let walk = &here.shared.walk;
+        if walk.is_newest_first() {
+            // The first of a page is the newest.
+            found.reverse();
+        }
+        // Documents come one at a time in the strict order, so later ones have more URLs before them.
+        let base = if walk.is_strict() {
+            here.shared.admitted() << 24
+        } else {
+            0
+        };
+        found.into_iter().zip(base..).collect()
     }
 
     /// Admits what is in scope, as the session's rules spell it; the rest is not of this session.
@@ -238,23 +260,25 @@ impl ShardCore {
         entry.detail = read.warning;
         let (url, nesting) = (entry.url.clone(), entry.hops);
         self.set_state(id, row, UrlState::Captured);
-        for found in read.urls {
+        for (found, rank) in self.in_order(id, read.urls) {
             let admission = Admission {
                 session: id.to_string(),
                 url: found.url,
                 depth: 1,
-                hops: 0,
                 found_by: url.clone(),
                 facts: Some(found.facts.unwrap_or_default()),
                 via: Via::Sitemap.into(),
+                rank,
+                ..Admission::default()
             };
             self.follow(now, id, admission)?;
         }
         if nesting < MAX_NESTING {
-            for child in read.sitemaps {
+            for (child, rank) in self.in_order(id, read.sitemaps) {
                 let admission = Admission {
                     session: id.to_string(),
                     url: child,
+                    rank,
                     hops: nesting + 1,
                     found_by: url.clone(),
                     via: Via::SitemapDocument.into(),

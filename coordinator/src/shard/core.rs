@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::v1::{self, UrlState};
+use proto::v1;
 use proto::{CrawlUrl, DomainKey, HostKey, SessionId, Timestamp};
 
 use crate::fleet::Fleet;
 use crate::gate::{Directory, SessionShared, Tally};
 use crate::keys::{self, Fingerprint};
-use crate::records::{CountersRow, HostRow, LeaseRow, Mail, UrlRow};
+use crate::records::{CountersRow, HostRow, LeaseRow, Mail};
 use crate::slice::Slice;
 use crate::store::{Store, StoreError, Table};
 
@@ -20,8 +20,6 @@ use crate::store::{Store, StoreError, Table};
 pub(super) const DEEP: &str = "~deep";
 /// Numbers that a run may give before it has to write.
 const NUMBERS: u64 = 64 * 1024;
-/// One number per value of `UrlState`.
-const STATES: usize = 14;
 
 /// What the operator decided.
 #[derive(Clone, Debug)]
@@ -94,6 +92,8 @@ pub(super) struct SessionHere {
     pub(super) counters: CountersRow,
     pub(super) hosts: BTreeSet<HostKey>,
     pub(super) is_settled: bool,
+    /// Pages by domain, where these have a bound.
+    pub(super) domains: BTreeMap<DomainKey, super::permit::DomainUse>,
 }
 
 #[derive(Default)]
@@ -130,7 +130,8 @@ pub(super) struct LeaseHere {
 pub(super) struct TicketHere {
     pub(super) session: Option<SessionId>,
     pub(super) fingerprint: Fingerprint,
-    pub(super) has_permit: bool,
+    /// The host for whose page it holds a right.
+    pub(super) permit: Option<HostKey>,
     pub(super) robots: Option<(HostKey, u32)>,
 }
 
@@ -226,12 +227,13 @@ impl ShardCore {
         };
         let key = keys::of_session(self.shard, id);
         let mut counters: CountersRow = self.slice.get(Table::Counters, &key)?.unwrap_or_default();
-        counters.counts.resize(STATES, 0);
+        counters.counts.resize(super::rows::STATES, 0);
         let here = SessionHere {
             shared,
             counters,
             hosts: BTreeSet::new(),
             is_settled: false,
+            domains: BTreeMap::new(),
         };
         self.sessions.insert(id.clone(), here);
         Ok(true)
@@ -317,78 +319,8 @@ impl ShardCore {
         }
     }
 
-    /// A URL's row.
-    pub(super) fn url(
-        &self,
-        session: &SessionId,
-        fingerprint: Fingerprint,
-    ) -> Result<Option<UrlRow>, StoreError> {
-        self.slice
-            .get(Table::Urls, &keys::url(self.shard, session, fingerprint))
-    }
-
-    /// Writes a URL's row.
-    pub(super) fn write_url(
-        &mut self,
-        session: &SessionId,
-        fingerprint: Fingerprint,
-        row: &UrlRow,
-    ) {
-        self.slice.put(
-            Table::Urls,
-            keys::url(self.shard, session, fingerprint),
-            row,
-        );
-    }
-
-    /// Moves a URL to a state and keeps the counts.
-    pub(super) fn set_state(&mut self, session: &SessionId, row: &mut UrlRow, state: UrlState) {
-        let entry = row.entry.get_or_insert_default();
-        let before = entry.state();
-        entry.set_state(state);
-        let Some(here) = self.sessions.get_mut(session) else {
-            return;
-        };
-        if before == UrlState::Unspecified {
-            here.counters.admitted += 1;
-        } else if let Some(count) = here.counters.counts.get_mut(index(before)) {
-            *count = count.saturating_sub(1);
-        }
-        if let Some(count) = here.counters.counts.get_mut(index(state)) {
-            *count += 1;
-        }
-        if matches!(state, UrlState::Refused | UrlState::Failed) {
-            let same = |r: &&mut v1::ReasonCount| r.state() == state && r.code == entry.code;
-            match here.counters.reasons.iter_mut().find(same) {
-                Some(reason) => reason.count += 1,
-                None => here.counters.reasons.push(v1::ReasonCount {
-                    state: state.into(),
-                    code: entry.code.clone(),
-                    count: 1,
-                }),
-            }
-        }
-        metrics::counter!(crate::metrics::URLS, "state" => state.word()).increment(1);
-        self.dirty.insert(session.clone());
-    }
-
-    /// Ends a URL with a reason.
-    pub(super) fn end(
-        &mut self,
-        session: &SessionId,
-        row: &mut UrlRow,
-        state: UrlState,
-        code: &str,
-        detail: &str,
-    ) {
-        let entry = row.entry.get_or_insert_default();
-        code.clone_into(&mut entry.code);
-        detail.clone_into(&mut entry.detail);
-        self.set_state(session, row, state);
-    }
-
     /// Writes the counters that changed and answers the effects; the actor calls it after every message.
-    pub(crate) fn finish(&mut self) -> Vec<Effect> {
+    pub(crate) fn finish(&mut self) -> Result<Vec<Effect>, StoreError> {
         let mut posts = Vec::new();
         for id in std::mem::take(&mut self.dirty) {
             let Some(here) = self.sessions.get(&id) else {
@@ -397,23 +329,23 @@ impl ShardCore {
             let key = keys::of_session(self.shard, &id);
             self.slice.put(Table::Counters, key, &here.counters);
             posts.push(Effect::Post {
-                tally: self.tally(here),
+                tally: self.tally(here)?,
                 session: id,
             });
         }
         // Numbers are posted before foreign mail is confirmed: the board never shows less than there is.
         posts.append(&mut self.effects);
-        posts
+        Ok(posts)
     }
 
-    fn tally(&self, here: &SessionHere) -> Tally {
+    fn tally(&self, here: &SessionHere) -> Result<Tally, StoreError> {
         let clocks = here
             .hosts
             .iter()
             .take(64)
             .filter_map(|key| self.hosts.get(key));
         let next = clocks.map(|host| host.clock.as_millis()).min();
-        Tally {
+        Ok(Tally {
             counts: here.counters.counts.clone(),
             reasons: here.counters.reasons.clone(),
             admitted: here.counters.admitted,
@@ -423,7 +355,11 @@ impl ShardCore {
             hosts: here.counters.hosts,
             next_start: next.unwrap_or(0),
             is_settled: here.is_settled,
-        }
+            head: match here.shared.walk.is_strict() {
+                true => self.head(here)?,
+                false => None,
+            },
+        })
     }
 
     /// The view, for the actor to take batches from.
@@ -435,15 +371,4 @@ impl ShardCore {
     pub(super) fn shard_of(&self, host: &HostKey) -> u16 {
         host.domain().shard(self.shards)
     }
-}
-
-/// The state of a row.
-pub(super) fn state_of(row: &UrlRow) -> UrlState {
-    row.entry
-        .as_ref()
-        .map_or(UrlState::Unspecified, v1::LedgerEntry::state)
-}
-
-fn index(state: UrlState) -> usize {
-    usize::try_from(i32::from(state)).unwrap_or(0)
 }

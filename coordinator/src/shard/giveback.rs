@@ -5,7 +5,8 @@ use std::time::Duration;
 use proto::v1::{self, UrlState, order};
 use proto::{SessionId, Timestamp};
 
-use super::core::{Effect, LeaseHere, ShardCore, TicketHere, state_of};
+use super::core::{Effect, LeaseHere, ShardCore, TicketHere};
+use super::rows::state_of;
 use crate::gate::Phase;
 use crate::keys::{self};
 use crate::store::{StoreError, Table};
@@ -84,16 +85,6 @@ impl ShardCore {
             self.write_url(&id, ticket.fingerprint, &row);
         }
         Ok(())
-    }
-
-    pub(super) fn return_permit(&mut self, ticket: &TicketHere) {
-        let here = ticket.session.as_ref().and_then(|id| self.sessions.get(id));
-        if let Some(here) = here
-            && ticket.has_permit
-        {
-            let shards = here.shared.permits().give_back(self.shard);
-            self.poke(shards);
-        }
     }
 
     /// Closes a lease: the host, the slot and the domain are free.

@@ -271,7 +271,7 @@ impl ShardCore {
             TicketHere {
                 session: None,
                 fingerprint: 0,
-                has_permit: false,
+                permit: None,
                 robots: Some((origin.clone(), hops)),
             },
         );
@@ -348,7 +348,7 @@ impl ShardCore {
             TicketHere {
                 session: Some(pick.session),
                 fingerprint: pick.fingerprint,
-                has_permit: pick.has_permit,
+                permit: pick.has_permit.then(|| lease.host.clone()),
                 robots: None,
             },
         );

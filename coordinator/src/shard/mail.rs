@@ -10,8 +10,9 @@ use std::time::Duration;
 use proto::v1::{self, UrlState};
 use proto::{CrawlUrl, HostKey, SessionId, Timestamp};
 
-use super::core::{Decision, Effect, SessionHere, ShardCore, state_of};
+use super::core::{Decision, Effect, ShardCore};
 use super::lease::reserve;
+use super::rows::state_of;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, Claim, ClaimRow, Mail, Via};
 use crate::slice::decode;
@@ -116,12 +117,14 @@ impl ShardCore {
         if !self.open(&id)? || self.claiming.contains(&(id.clone(), fingerprint)) {
             return Ok(());
         }
-        let here = self.sessions.get(&id);
-        let take = |here: &SessionHere| {
-            let reserve = reserve(&here.shared);
-            here.shared.permits().take(self.shard, reserve)
+        let Some(here) = self.sessions.get(&id) else {
+            return Ok(());
         };
-        if here.is_some_and(take) {
+        let reserve = reserve(&here.shared);
+        let Ok(host) = HostKey::parse(&claim.url) else {
+            return Ok(());
+        };
+        if self.take_permit(&id, &host, reserve)? {
             self.claiming.insert((id, fingerprint));
         }
         Ok(())
@@ -305,10 +308,9 @@ impl ShardCore {
             }
             Decision::Lost(url) => {
                 if self.claiming.remove(&(id.clone(), fingerprint))
-                    && let Some(here) = self.sessions.get(&id)
+                    && let Ok(host) = HostKey::parse(&claim.url)
                 {
-                    let freed = here.shared.permits().give_back(self.shard);
-                    self.poke(freed);
+                    self.give_back_permit(&id, &host);
                 }
                 row.fetched = None;
                 let entry = row.entry.get_or_insert_default();
@@ -364,6 +366,7 @@ pub(super) fn shorter(session: &str, kept: &str, depth: u32, found_by: &str) -> 
         depth,
         found_by: found_by.to_owned(),
         via: Via::Link.into(),
+        is_repeat: true,
         ..Admission::default()
     }
 }

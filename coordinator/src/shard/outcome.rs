@@ -6,8 +6,10 @@ use proto::v1::{self, UrlState, order, outcome::Result as Report};
 use proto::{Code, CrawlUrl, HostKey, SessionId, Timestamp};
 
 use super::admit::fingerprint_of;
-use super::core::{ShardCore, TicketHere, state_of};
+use super::core::{ShardCore, TicketHere};
 use super::lease::reserve;
+use super::permit::Room;
+use super::rows::state_of;
 use crate::keys::{self, Fingerprint};
 use crate::records::{Admission, UrlRow, Via};
 use crate::store::{StoreError, Table};
@@ -105,7 +107,10 @@ impl ShardCore {
             return Ok(());
         };
         let reserve = reserve(&here.shared);
-        let has_permit = !is_sitemap && here.shared.permits().take(self.shard, reserve);
+        let host = url.host_key();
+        let has_permit = !is_sitemap
+            && self.domain_room(&id, &host.domain())? == Room::Free
+            && self.take_permit(&id, &host, reserve)?;
         if !has_permit && matches!(given.result, Some(Report::Captured(_))) {
             return Ok(());
         }
@@ -116,7 +121,7 @@ impl ShardCore {
         let ticket = TicketHere {
             session: Some(id),
             fingerprint,
-            has_permit,
+            permit: has_permit.then_some(host),
             robots: None,
         };
         self.apply(now, given.lease_id, ticket, given)
@@ -350,13 +355,15 @@ impl ShardCore {
             depth,
             hops,
             found_by: url,
-            facts: None,
+            relevance: row.relevance,
+            rank: row.rank,
             via: if is_sitemap {
                 Via::SitemapDocument
             } else {
                 Via::Redirect
             }
             .into(),
+            ..Admission::default()
         };
         self.route(now, id, admission)
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use proto::v1::UrlState;
 use proto::{HostKey, SessionId, Timestamp};
 
-use super::core::ShardCore;
+use super::core::{SessionHere, ShardCore};
 use super::lease::reserve;
+use super::permit::Room;
 use crate::gate::Phase;
 use crate::keys::{self, Fingerprint};
 use crate::records::UrlRow;
@@ -114,6 +115,8 @@ impl ShardCore {
             .hosts
             .get(key)
             .and_then(|host| host.sessions.get(id)?.clone());
+        let shared = here.shared.clone();
+        let count = count.min(shared.walk.at_once());
         let prefix = keys::queue_prefix(self.shard, key.as_str(), id);
         let found = self
             .slice
@@ -124,7 +127,22 @@ impl ShardCore {
         }
         let found = found.into_iter().map(|(k, v)| (k.to_vec(), v.to_vec()));
         let found = found.filter(|(k, _)| !only_urgent || keys::queue_band(k) == 0);
+        let found = found.filter(|(k, _)| shared.is_turn(keys::queue_order(k)));
         Ok(Some(found.collect()))
+    }
+
+    /// Where in the order the first URL of a session is that waits here.
+    pub(super) fn head(&self, here: &SessionHere) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut first: Option<Vec<u8>> = None;
+        for host in &here.hosts {
+            let prefix = keys::queue_prefix(self.shard, host.as_str(), &here.shared.id);
+            let found = self.slice.scan(Table::Queue, &prefix, None, 1)?;
+            let found = found
+                .first()
+                .map(|(key, _)| keys::queue_order(key).to_vec());
+            first = first.into_iter().chain(found).min();
+        }
+        Ok(first)
     }
 
     fn forget_session(&mut self, key: &HostKey, id: &SessionId) {
@@ -156,28 +174,22 @@ impl ShardCore {
             picked.has_skipped = true;
             return Ok(true);
         }
-        let Some(here) = self.sessions.get(id) else {
-            return Ok(false);
-        };
-        let is_first = !picked.picks.iter().any(|pick| pick.session == *id);
-        let is_leased_here = self
-            .hosts
-            .get(key)
-            .and_then(|host| self.leases.get(&host.lease?))
-            .is_some_and(|lease| lease.sessions.contains(id));
         let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
-        {
-            let mut permits = here.shared.permits();
-            let needs_lease = is_first && !is_leased_here;
-            if needs_lease && !permits.open_lease(self.shard, here.shared.spec.concurrency) {
-                return Ok(false);
-            }
-            if is_page && !permits.take(self.shard, reserve(&here.shared)) {
-                if needs_lease {
-                    permits.cancel_lease(self.shard);
+        if is_page {
+            match self.domain_room(id, &key.domain())? {
+                Room::Free => {}
+                Room::Lent => return Ok(false),
+                Room::Full => {
+                    self.take_out(&mut row);
+                    self.end_at_domain_cap(id, &mut row);
+                    self.write_url(id, fingerprint, &row);
+                    picked.has_skipped = true;
+                    return Ok(true);
                 }
-                return Ok(false);
             }
+        }
+        if !self.may_go_out(key, id, is_page, picked)? {
+            return Ok(false);
         }
         self.take_out(&mut row);
         if let Some(cursor) = self.hosts.get_mut(key).and_then(|h| h.sessions.get_mut(id)) {
@@ -192,6 +204,41 @@ impl ShardCore {
             row,
             has_permit: is_page,
         });
+        Ok(true)
+    }
+
+    /// Takes what a URL needs to go out: a place among the session's leases, and for a page a right to deliver it.
+    fn may_go_out(
+        &mut self,
+        key: &HostKey,
+        id: &SessionId,
+        is_page: bool,
+        picked: &Picked,
+    ) -> Result<bool, StoreError> {
+        let Some(here) = self.sessions.get(id) else {
+            return Ok(false);
+        };
+        let is_first = !picked.picks.iter().any(|pick| pick.session == *id);
+        let is_leased_here = self
+            .hosts
+            .get(key)
+            .and_then(|host| self.leases.get(&host.lease?))
+            .is_some_and(|lease| lease.sessions.contains(id));
+        let needs_lease = is_first && !is_leased_here;
+        let shared = here.shared.clone();
+        if needs_lease
+            && !shared
+                .permits()
+                .open_lease(self.shard, shared.spec.concurrency)
+        {
+            return Ok(false);
+        }
+        if is_page && !self.take_permit(id, key, reserve(&shared))? {
+            if needs_lease {
+                shared.permits().cancel_lease(self.shard);
+            }
+            return Ok(false);
+        }
         Ok(true)
     }
 }

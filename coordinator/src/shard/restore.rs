@@ -7,7 +7,8 @@ use bytes::Bytes;
 use proto::v1::UrlState;
 use proto::{HostKey, SessionId, Timestamp};
 
-use super::core::{DEEP, LeaseHere, ShardCore, TicketHere, state_of};
+use super::core::{DEEP, LeaseHere, ShardCore, TicketHere};
+use super::rows::state_of;
 use crate::keys::{self};
 use crate::records::{CountersRow, LeaseRow};
 use crate::slice::decode;
@@ -117,9 +118,8 @@ impl ShardCore {
         }
         let is_page = !row.entry.as_ref().is_some_and(|entry| entry.is_sitemap);
         let shard = self.shard;
-        let here = self.sessions.get(&session);
-        let has_permit = is_page && here.is_some_and(|here| here.shared.permits().take(shard, 0));
-        if let Some(here) = here
+        let has_permit = is_page && self.take_permit(&session, &lease.host, 0)?;
+        if let Some(here) = self.sessions.get(&session)
             && lease.sessions.insert(session.clone())
         {
             here.shared.permits().open_lease(shard, 0);
@@ -129,7 +129,7 @@ impl ShardCore {
             TicketHere {
                 session: Some(session),
                 fingerprint,
-                has_permit,
+                permit: has_permit.then(|| lease.host.clone()),
                 robots: None,
             },
         );

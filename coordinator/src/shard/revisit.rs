@@ -65,10 +65,9 @@ pub(super) enum Rank {
 }
 
 impl Rank {
-    /// A place in a queue: by rank, then by depth.
-    pub(super) fn order(self, depth: u32) -> u32 {
-        const DEEPEST: u32 = (1 << 24) - 1;
-        ((self as u32) << 24) | depth.min(DEEPEST)
+    /// A place in a queue: by rank, then by the place below 2^24 within it.
+    pub(super) fn order(self, place: u32) -> u32 {
+        ((self as u32) << 24) | place
     }
 }
 
@@ -276,7 +275,8 @@ impl ShardCore {
         };
         let key = keys::url(self.shard, &from, fingerprint);
         let links: LinksRow = self.slice.get(Table::Links, &key)?.unwrap_or_default();
-        self.follow_all(now, id, fingerprint, page, links.urls)
+        let links = links.urls.into_iter().map(|url| (url, 0.0)).collect();
+        self.follow_all(now, id, fingerprint, page, links)
     }
 }
 

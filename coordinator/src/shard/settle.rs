@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proto::v1::{SessionState, UrlState};
 use proto::{Code, SessionId};
 
-use super::core::{DEEP, Effect, ShardCore, TicketHere, state_of};
+use super::core::{DEEP, Effect, ShardCore, TicketHere};
+use super::rows::state_of;
 use crate::gate::Phase;
 use crate::keys;
 use crate::records::UrlRow;

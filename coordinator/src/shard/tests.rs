@@ -105,7 +105,7 @@ impl Bench {
         let mut leases = Vec::new();
         loop {
             self.core.advance(now).unwrap();
-            let effects = self.core.finish();
+            let effects = self.core.finish().unwrap();
             let slice = self.core.slice();
             let (number, batch) = slice.take();
             self.store.commit(&[batch], Ack::Os).unwrap();

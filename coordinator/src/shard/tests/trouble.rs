@@ -202,7 +202,7 @@ fn a_page_without_a_permit_is_fetched_again_when_there_is_one() {
         .values_mut()
         .flat_map(|lease| lease.tickets.values_mut());
     for ticket in held {
-        ticket.has_permit = false;
+        ticket.permit = None;
     }
     shared.permits().give_back(0);
     assert!(shared.permits().take(7, 0));
@@ -255,7 +255,7 @@ fn a_shard_that_comes_back_wakes_those_that_wait_for_what_it_may_have_freed() {
     bench.turn(at(0));
     bench.directory.get(&id).unwrap().post(5, Tally::default());
     bench.restart(at(100));
-    let effects = bench.core.finish();
+    let effects = bench.core.finish().unwrap();
     let poked = effects.iter().any(|effect| match effect {
         super::Effect::Poke { shards } => shards.contains(&5),
         _ => false,
@@ -271,7 +271,7 @@ fn a_halted_session_s_tickets_are_asked_back_until_they_are() {
     // The shard was not at home when the session paused.
     bench.directory.get(&id).unwrap().set_phase(Phase::Paused);
     bench.core.heartbeat(at(1_000), "w", lease.lease_id);
-    let effects = bench.core.finish();
+    let effects = bench.core.finish().unwrap();
     let is_asked = effects.iter().any(|effect| match effect {
         super::Effect::Send { order, .. } => {
             matches!(order.order, Some(v1::order::Order::Revoke(_)))

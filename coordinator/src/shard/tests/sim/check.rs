@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proto::v1::{self, SessionKind, SessionState, UrlState};
-use proto::{CompiledScope, CrawlUrl, HostKey, SessionId, Timestamp};
+use proto::{Code, CompiledScope, CrawlUrl, DomainKey, HostKey, SessionId, Timestamp};
 
 use super::sessions::unfinished;
 use super::web::{Answer, Web};
@@ -184,7 +184,7 @@ impl World {
                     .values()
                     .flat_map(|lease| lease.tickets.values());
                 out += tickets
-                    .filter(|t| t.session.as_ref() == Some(id) && t.has_permit)
+                    .filter(|t| t.session.as_ref() == Some(id) && t.permit.is_some())
                     .count();
                 out += core
                     .claiming
@@ -281,8 +281,19 @@ impl World {
                 );
             }
         }
+        self.check_domains(&rows, budget);
+        if record
+            .spec
+            .strategy
+            .as_ref()
+            .is_some_and(|strategy| strategy.order() == v1::WalkOrder::Strict)
+        {
+            check_prefix(&rows);
+        }
+        let was_capped =
+            |row: &UrlRow| row.entry.as_ref().unwrap().code == Code::DomainLimit.word();
         match state {
-            SessionState::Completed if expected.is_vague => {}
+            SessionState::Completed if expected.is_vague || rows.values().any(was_capped) => {}
             SessionState::Completed => self.check_complete(&expected, &rows, sum.pages, budget),
             SessionState::PageLimit => {
                 assert_eq!(
@@ -301,6 +312,29 @@ impl World {
             | SessionState::Paused
             | SessionState::CreditLimit
             | SessionState::Failed => panic!("a session ended as {state:?}"),
+        }
+    }
+
+    /// No domain delivers more than it may, and what was cut at one had delivered all that.
+    fn check_domains(&self, rows: &BTreeMap<String, UrlRow>, budget: v1::Budget) {
+        let cap = budget.max_pages_per_domain;
+        let mut pages: BTreeMap<DomainKey, u64> = BTreeMap::new();
+        let mut capped = BTreeSet::new();
+        for (url, row) in rows {
+            let entry = row.entry.as_ref().unwrap();
+            let domain = CrawlUrl::parse(url).unwrap().domain();
+            if entry.code == Code::DomainLimit.word() {
+                capped.insert(domain.clone());
+            }
+            *pages.entry(domain).or_default() += u64::from(entry.state() == UrlState::Captured);
+        }
+        assert!(cap > 0 || capped.is_empty());
+        for (domain, pages) in pages {
+            assert!(cap == 0 || pages <= cap, "{pages} pages of {domain:?}");
+            assert!(
+                !capped.contains(&domain) || pages == cap,
+                "{domain:?} was cut at {pages}"
+            );
         }
     }
 
@@ -404,4 +438,17 @@ impl World {
             .sum();
         assert_eq!(open, 0, "every slot is free");
     }
+}
+
+/// In the strict order nothing is delivered while something nearer waits.
+fn check_prefix(rows: &BTreeMap<String, UrlRow>) {
+    let entries = rows.values().map(|row| row.entry.as_ref().unwrap());
+    let depths = |of: UrlState| entries.clone().filter(move |entry| entry.state() == of);
+    let last = depths(UrlState::Captured).map(|entry| entry.depth).max();
+    let limited = depths(UrlState::OverBudget).filter(|entry| entry.code.is_empty());
+    let next = limited.map(|entry| entry.depth).min();
+    assert!(
+        last.zip(next).is_none_or(|(last, next)| last <= next),
+        "{last:?} before {next:?}"
+    );
 }

@@ -127,6 +127,14 @@ impl World {
             };
             spec.fetch = Some(fetch);
         }
+        if random.chance(20) {
+            budget.max_pages_per_domain = random.between(1, 9);
+        }
+        spec.strategy = Some(v1::Strategy {
+            order: i32::try_from(random.below(5)).unwrap(),
+            host_fair: random.chance(10),
+            ..v1::Strategy::default()
+        });
         if random.chance(10) {
             budget.max_millis = random.between(1_000, 120_000);
         }
@@ -210,7 +218,10 @@ impl World {
         };
         let total = job.shared.total();
         match job.next(&total, now) {
-            Step::Stay => {}
+            Step::Stay => {
+                let shard = job.give_turn(&total);
+                self.poke(shard);
+            }
             Step::Enter(phase) => self.enter(id, phase),
             Step::TellAgain => self.announce(id),
             Step::End(how) => self.end(id, how, total.sum),

@@ -276,7 +276,7 @@ impl World {
             return;
         };
         core.advance(now).unwrap();
-        let effects = core.finish();
+        let effects = core.finish().unwrap();
         if core.slice().is_dirty() {
             let (number, batch) = core.slice().take();
             here.unsafe_yet.push_back((number, effects));
