@@ -12,9 +12,10 @@ const URL_RULES: &[&str] = &[
     "sort_query",
     "allow_traps",
 ];
+const ORDERS: &[&str] = &["breadth", "depth", "best", "strict"];
 const PARTS: &[&str] = &["markdown", "text", "html", "body", "facts", "selected"];
 
-pub(super) static CRAWL: [Param; 28] = [
+pub(super) static CRAWL: [Param; 32] = [
     param("url", Kind::Url, "", "The start"),
     param("urls", Kind::Urls, "", "In place of url"),
     aliased(
@@ -61,6 +62,29 @@ pub(super) static CRAWL: [Param; 28] = [
         "only_due",
         "false",
         "Ask only for pages that are likely to have changed",
+    )),
+    hidden(aliased(
+        param(
+            "order",
+            Kind::Word(ORDERS),
+            "\"breadth\"",
+            "Which URLs go out first",
+        ),
+        &["strategy", "crawl_strategy"],
+    )),
+    hidden(param(
+        "query",
+        Kind::Text,
+        "",
+        "What the best pages are about; for the order best",
+    )),
+    hidden(flag("host_fair", "false", "One URL of each host in turn")),
+    // A refusal of the code `domain_limit` names it.
+    hidden(int(
+        "max_pages_per_domain",
+        [1, 100_000],
+        "",
+        "Most pages delivered of one domain",
     )),
     // A refusal of the code `trap` names it.
     hidden(param(

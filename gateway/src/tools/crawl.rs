@@ -1,7 +1,7 @@
 //! crawl: start, wait a while, answer with what is there and how to go on.
 
 use proto::v1::scope::Reach;
-use proto::v1::{Budget, Revisit, Scope, SessionKind, SitemapUse, UrlRules};
+use proto::v1::{Budget, Revisit, Scope, SessionKind, SitemapUse, Strategy, UrlRules, WalkOrder};
 use serde_json::{Value, json};
 
 use super::{Call, Waited, results, spec};
@@ -22,8 +22,10 @@ pub(super) async fn crawl(call: &Call<'_>) -> Result<Answer, Fault> {
                 .and_then(|n| u32::try_from(n).ok())
                 .unwrap_or(3),
         ),
+        max_pages_per_domain: call.args.int("max_pages_per_domain").unwrap_or(0),
         ..Default::default()
     });
+    spec.strategy = Some(strategy(call)?);
     spec.sitemap = match call.args.text("sitemap") {
         Some("include") => SitemapUse::Include.into(),
         Some("only") => SitemapUse::Only.into(),
@@ -80,6 +82,26 @@ fn seeds(call: &Call<'_>) -> Result<Vec<String>, Invalid> {
         (None, true) if call.args.has("revisit") => Ok(Vec::new()),
         (None, true) => Err(Invalid::new("url", "is required", &Value::Null)),
     }
+}
+
+fn strategy(call: &Call<'_>) -> Result<Strategy, Invalid> {
+    let order = match call.args.text("order") {
+        Some("depth") => WalkOrder::Depth,
+        Some("best") => WalkOrder::Best,
+        Some("strict") => WalkOrder::Strict,
+        _ => WalkOrder::Breadth,
+    };
+    let query = call.args.text("query").unwrap_or_default().to_owned();
+    if !query.is_empty() && order != WalkOrder::Best {
+        let bound = "needs the order `best`";
+        return Err(Invalid::new("query", bound, &json!(query)));
+    }
+    Ok(Strategy {
+        order: order.into(),
+        query,
+        weights: None,
+        host_fair: call.args.flag("host_fair", false),
+    })
 }
 
 fn revisit(call: &Call<'_>) -> Result<Option<Revisit>, Invalid> {
