@@ -118,6 +118,11 @@ impl Walk {
         self.order == WalkOrder::Depth
     }
 
+    /// Whether the next URL is chosen only when the links of those that were read are in the queue.
+    pub(crate) fn waits_for_links(&self) -> bool {
+        matches!(self.order, WalkOrder::Depth | WalkOrder::Best)
+    }
+
     /// How many URLs of one host go out before others had their turn, or before more is known.
     pub(crate) fn at_once(&self) -> usize {
         match self.order {

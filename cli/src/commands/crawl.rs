@@ -29,6 +29,9 @@ const WATCH_AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) async fn crawl(settings: &Settings, args: CrawlArgs) -> Result<ExitCode, Failure> {
     let seeds = seeds(&args)?;
+    if args.query.is_some() && args.order != Walk::Best {
+        return Err(Failure::Usage("--query needs --order best".into()));
+    }
     let revisit = match &args.revisit {
         Some(id) => Some(Revisit {
             session_id: session_id(id)?,

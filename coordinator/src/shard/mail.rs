@@ -4,7 +4,7 @@
 //! is idempotent (an admission by session and fingerprint, a claim by fingerprint), so the receiver keeps no record
 //! of what it applied. It answers after its own commit; until then the sender's outbox counts as work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proto::v1::{self, UrlState};
@@ -300,6 +300,13 @@ impl ShardCore {
         };
         if state_of(&row) != UrlState::Fetched {
             return Ok(());
+        }
+        if self
+            .sessions
+            .get(&id)
+            .is_some_and(|here| here.shared.walk.waits_for_links())
+        {
+            self.poke(BTreeSet::from([self.shard]));
         }
         match decision {
             Decision::Won => {

@@ -111,6 +111,10 @@ impl ShardCore {
         if here.shared.phase() != Phase::Running || here.shared.is_past_deadline(now) {
             return Ok(None);
         }
+        let is_undecided = here.shared.walk.waits_for_links() && here.has_undecided();
+        if is_undecided {
+            return Ok(None);
+        }
         let cursor = self
             .hosts
             .get(key)

@@ -3,13 +3,21 @@
 use proto::SessionId;
 use proto::v1::{self, UrlState};
 
-use super::core::ShardCore;
+use super::core::{SessionHere, ShardCore};
 use crate::keys::{self, Fingerprint};
 use crate::records::UrlRow;
 use crate::store::{StoreError, Table};
 
 /// One number per value of `UrlState`.
 pub(super) const STATES: usize = 14;
+
+impl SessionHere {
+    /// Whether pages were read that may still be duplicates, so that their links are not in a queue yet.
+    pub(super) fn has_undecided(&self) -> bool {
+        let count = self.counters.counts.get(index(UrlState::Fetched));
+        count.is_some_and(|count| *count > 0)
+    }
+}
 
 impl ShardCore {
     /// A URL's row.
