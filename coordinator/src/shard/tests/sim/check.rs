@@ -263,24 +263,7 @@ impl World {
         );
 
         let expected = Expected::of(&self.web, &record.spec, &record.scope);
-        for (url, row) in &rows {
-            let entry = row.entry.as_ref().unwrap();
-            let depth = expected.reach.get(url);
-            let depth = depth.unwrap_or_else(|| panic!("{url} is not of this session"));
-            if let Some(page) = &entry.page {
-                assert_eq!(
-                    page.depth, entry.depth,
-                    "{url}: the page says what the ledger says"
-                );
-            }
-            if matches!(entry.state(), UrlState::Captured) && self.is_alone(url) {
-                assert!(
-                    entry.depth >= *depth,
-                    "{url} at {} and not {depth}",
-                    entry.depth
-                );
-            }
-        }
+        self.check_depths(&expected, &rows);
         self.check_domains(&rows, budget);
         if record
             .spec
@@ -312,6 +295,28 @@ impl World {
             | SessionState::Paused
             | SessionState::CreditLimit
             | SessionState::Failed => panic!("a session ended as {state:?}"),
+        }
+    }
+
+    /// Every URL is of the session, and no page is nearer than it can be.
+    fn check_depths(&self, expected: &Expected, rows: &BTreeMap<String, UrlRow>) {
+        for (url, row) in rows {
+            let entry = row.entry.as_ref().unwrap();
+            let depth = expected.reach.get(url);
+            let depth = depth.unwrap_or_else(|| panic!("{url} is not of this session"));
+            if let Some(page) = &entry.page {
+                assert_eq!(
+                    page.depth, entry.depth,
+                    "{url}: the page says what the ledger says"
+                );
+            }
+            if matches!(entry.state(), UrlState::Captured) && self.is_alone(url) {
+                assert!(
+                    entry.depth >= *depth,
+                    "{url} at {} and not {depth}",
+                    entry.depth
+                );
+            }
         }
     }
 
