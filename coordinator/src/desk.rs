@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::handle::{DeskHandle, StatusReceiver, StatusSender};
 use self::job::{Job, REPEAT, Step};
 use crate::catalog::Catalog;
-use crate::gate::{Directory, Phase, SessionShared, Tally};
+use crate::gate::{Directory, Phase, SessionShared, Standing, Tally};
 use crate::shard::actor::ShardMsg;
 use crate::shards::Mailroom;
 
@@ -324,6 +324,7 @@ impl Desk {
 
     fn tick(&self, jobs: &mut BTreeMap<SessionId, JobBox>) {
         let now = self.clock.now();
+        tell_permits(jobs);
         let mut unseeded = BTreeSet::new();
         for (id, JobBox(job)) in jobs.iter_mut() {
             let phase = job.shared.phase();
@@ -346,5 +347,26 @@ impl Desk {
         for id in unseeded {
             self.seed(jobs, &id);
         }
+    }
+}
+
+/// Shows where the pages of all limits are.
+fn tell_permits(jobs: &BTreeMap<SessionId, JobBox>) {
+    let mut sum = Standing::default();
+    for JobBox(job) in jobs.values() {
+        let standing = job.shared.permits().standing().unwrap_or_default();
+        sum.limit += standing.limit;
+        sum.pool += standing.pool;
+        sum.outstanding += standing.outstanding;
+        sum.captured += standing.captured;
+    }
+    metrics::gauge!(crate::metrics::PERMITS_LIMIT).set(sum.limit as f64);
+    let places = [
+        ("pool", sum.pool),
+        ("outstanding", sum.outstanding),
+        ("captured", sum.captured),
+    ];
+    for (place, count) in places {
+        metrics::gauge!(crate::metrics::PERMITS, "place" => place).set(count as f64);
     }
 }

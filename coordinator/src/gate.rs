@@ -280,6 +280,15 @@ impl SessionShared {
     }
 }
 
+/// Where the pages of a limit are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) limit: u64,
+    pub(crate) pool: u64,
+    pub(crate) outstanding: u64,
+    pub(crate) captured: u64,
+}
+
 /// The right to deliver pages: each is in the pool, held by a ticket, or spent.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
@@ -318,6 +327,18 @@ impl Permits {
 
     fn bytes(&self) -> u64 {
         self.spent.values().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Where the pages of the limit are, each counted by itself; nothing without a limit.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let held: u64 = self.held.values().sum();
+        let orphans: u64 = self.orphans.values().sum();
+        Some(Standing {
+            limit: self.max?,
+            pool: self.pool(),
+            outstanding: held + orphans,
+            captured: self.spent(),
+        })
     }
 
     /// How many may still be taken.
@@ -546,6 +567,9 @@ mod tests {
                 let (held, spent) = kept.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
                 prop_assert_eq!(permits.spent(), spent);
                 prop_assert_eq!(permits.pool() + held + spent, max);
+                let standing = permits.standing().unwrap();
+                let sum = standing.pool + standing.outstanding + standing.captured;
+                prop_assert_eq!((standing.outstanding, sum), (held, max));
             }
         }
     }

@@ -8,6 +8,10 @@ pub(crate) const LEASES_OPEN: &str = "crawlforge_coordinator_leases_open";
 pub(crate) const LEASES_EXPIRED: &str = "crawlforge_coordinator_leases_expired_total";
 /// Sessions that run.
 pub(crate) const SESSIONS_RUNNING: &str = "crawlforge_coordinator_sessions_running";
+/// Pages that the running sessions with a page limit may deliver: in the pool, outstanding, captured.
+pub(crate) const PERMITS: &str = "crawlforge_coordinator_permits";
+/// The page limits of these sessions in all, to which the three add up.
+pub(crate) const PERMITS_LIMIT: &str = "crawlforge_coordinator_permits_limit";
 /// Sessions that ended.
 pub(crate) const SESSIONS_ENDED: &str = "crawlforge_coordinator_sessions_ended_total";
 /// Workers that are linked.
@@ -27,6 +31,14 @@ pub fn describe_metrics() {
     metrics::describe_gauge!(LEASES_OPEN, "Leases that are out");
     metrics::describe_counter!(LEASES_EXPIRED, "Leases that nobody renewed");
     metrics::describe_gauge!(SESSIONS_RUNNING, "Sessions that run");
+    metrics::describe_gauge!(
+        PERMITS,
+        "Pages that running sessions with a page limit may deliver, by where the right to them is"
+    );
+    metrics::describe_gauge!(
+        PERMITS_LIMIT,
+        "The page limits of running sessions; pool, outstanding and captured add up to it"
+    );
     metrics::describe_counter!(SESSIONS_ENDED, "Sessions that ended, by state");
     metrics::describe_gauge!(WORKERS, "Workers that are linked");
     metrics::describe_counter!(RESTARTS, "Shards that were started again after a fault");

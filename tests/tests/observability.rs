@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use regex::Regex;
@@ -129,4 +130,45 @@ fn one_process_serves_the_numbers_of_all_rooms() -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[test]
+fn the_pages_of_a_limit_add_up_while_a_crawl_is_under_way() -> Result<()> {
+    let graph = Graph {
+        hosts: 1,
+        pages: 9,
+        is_chained: true,
+        ..Graph::default()
+    };
+    let web = FakeWeb::start(|port| graph.site(port))?;
+    let folder = TempDir::new()?;
+    let mut args = ["serve", "--listen", "127.0.0.1:0"]
+        .map(str::to_owned)
+        .to_vec();
+    // Time enough to look between two pages.
+    args.extend(web_flags("3s"));
+    let mut process = Process::start("serve", &folder.path().join("data"), &args)?;
+    let address = process.wait_ready("http")?;
+    let crawl = json!({"url": web.url("h0.test", "/"), "max_pages": 5, "wait": false});
+    McpClient::http(address)?.tool("crawl", &crawl)?;
+    let number = |page: &str, name: &str| {
+        let line = page.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    let place = |page: &str, of: &str| {
+        let name = format!("crawlforge_coordinator_permits{{place=\"{of}\"}}");
+        number(page, &name).unwrap_or(-1.0)
+    };
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let (_, page) = get(address, "/metrics")?;
+        let places = ["pool", "outstanding", "captured"].map(|of| place(&page, of));
+        let limit = number(&page, "crawlforge_coordinator_permits_limit ");
+        let adds_up = places.iter().sum::<f64>() == 5.0 && limit == Some(5.0);
+        if adds_up && places[2] >= 1.0 {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{places:?} of {limit:?}: {page}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
