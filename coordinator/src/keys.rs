@@ -88,10 +88,9 @@ pub(crate) fn queue(prefix: &[u8], band: u8, order: u32, sequence: u64, rest: &[
 
 /// Reads place and session back from a queue key.
 pub(crate) fn queue_place(key: &[u8]) -> Option<(String, SessionId)> {
-    let rest = key.get(2..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    let place = String::from_utf8(rest.get(..end)?.to_vec()).ok()?;
-    let session: [u8; 16] = rest.get(end + 1..end + 17)?.try_into().ok()?;
+    let end = queue_place_end(key)?;
+    let place = String::from_utf8(key.get(2..end - 17)?.to_vec()).ok()?;
+    let session: [u8; 16] = key.get(end - 16..end)?.try_into().ok()?;
     Some((place, SessionId::from_bytes(session)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use regex::Regex;
@@ -12,7 +12,7 @@ use tests::cluster::Cluster;
 use tests::command::web_flags;
 use tests::fake_web::FakeWeb;
 use tests::mcp_client::McpClient;
-use tests::process::{Process, get};
+use tests::process::{Process, get, wait_for};
 use tests::site::Graph;
 
 /// The page is well formed: names of ours, each with HELP and TYPE, no label that grows with the web.
@@ -105,6 +105,17 @@ fn each_role_of_a_cluster_tells_its_health_and_its_numbers() -> Result<()> {
     Ok(())
 }
 
+/// All rooms in one process, which asks a host once in `interval`.
+fn serve(folder: &TempDir, interval: &str) -> Result<(Process, SocketAddr)> {
+    let mut args = ["serve", "--listen", "127.0.0.1:0"]
+        .map(str::to_owned)
+        .to_vec();
+    args.extend(web_flags(interval));
+    let mut process = Process::start("serve", &folder.path().join("data"), &args)?;
+    let address = process.wait_ready("http")?;
+    Ok((process, address))
+}
+
 #[test]
 fn one_process_serves_the_numbers_of_all_rooms() -> Result<()> {
     let graph = Graph {
@@ -114,12 +125,7 @@ fn one_process_serves_the_numbers_of_all_rooms() -> Result<()> {
     };
     let web = FakeWeb::start(|port| graph.site(port))?;
     let folder = TempDir::new()?;
-    let mut args = ["serve", "--listen", "127.0.0.1:0"]
-        .map(str::to_owned)
-        .to_vec();
-    args.extend(web_flags("0"));
-    let mut process = Process::start("serve", &folder.path().join("data"), &args)?;
-    let address = process.wait_ready("http")?;
+    let (_process, address) = serve(&folder, "0")?;
     McpClient::http(address)?.tool("crawl", &json!({"url": web.url("h0.test", "/")}))?;
     let names = check_role(address, "serve")?;
     for room in ["coordinator", "worker", "gateway"] {
@@ -142,13 +148,8 @@ fn the_pages_of_a_limit_add_up_while_a_crawl_is_under_way() -> Result<()> {
     };
     let web = FakeWeb::start(|port| graph.site(port))?;
     let folder = TempDir::new()?;
-    let mut args = ["serve", "--listen", "127.0.0.1:0"]
-        .map(str::to_owned)
-        .to_vec();
     // Time enough to look between two pages.
-    args.extend(web_flags("3s"));
-    let mut process = Process::start("serve", &folder.path().join("data"), &args)?;
-    let address = process.wait_ready("http")?;
+    let (_process, address) = serve(&folder, "3s")?;
     let crawl = json!({"url": web.url("h0.test", "/"), "max_pages": 5, "wait": false});
     McpClient::http(address)?.tool("crawl", &crawl)?;
     let number = |page: &str, name: &str| {
@@ -159,16 +160,16 @@ fn the_pages_of_a_limit_add_up_while_a_crawl_is_under_way() -> Result<()> {
         let name = format!("crawlforge_coordinator_permits{{place=\"{of}\"}}");
         number(page, &name).unwrap_or(-1.0)
     };
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
+    let look = || {
         let (_, page) = get(address, "/metrics")?;
         let places = ["pool", "outstanding", "captured"].map(|of| place(&page, of));
         let limit = number(&page, "crawlforge_coordinator_permits_limit ");
         let adds_up = places.iter().sum::<f64>() == 5.0 && limit == Some(5.0);
-        if adds_up && places[2] >= 1.0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < end, "{places:?} of {limit:?}: {page}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        ensure!(
+            adds_up && places[2] >= 1.0,
+            "{places:?} of {limit:?}: {page}"
+        );
+        Ok(())
+    };
+    wait_for("the permits to add up", Duration::from_secs(20), look)
 }

@@ -64,7 +64,6 @@ impl ShardCore {
     ) -> Result<(), StoreError> {
         let mut page = captured.page.take().unwrap_or_default();
         let url = row.entry.get_or_insert_default().url.clone();
-        let title = page.title.clone();
         let Ok(host) = HostKey::parse(&url) else {
             return Ok(());
         };
@@ -105,7 +104,9 @@ impl ShardCore {
             .get(id)
             .is_some_and(|h| h.shared.follows_links());
         if follows {
-            let links = self.links(id, &title, &captured);
+            let page = row.entry.as_ref().and_then(|entry| entry.page.as_ref());
+            let title = page.map_or("", |page| page.title.as_str());
+            let links = self.links(id, title, &captured);
             self.follow_all(now, id, fingerprint, (&url, depth), links)?;
         }
         Ok(())
